@@ -1,0 +1,1 @@
+"""See why, and when, a transformer groks."""
