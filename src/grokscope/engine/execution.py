@@ -1,0 +1,272 @@
+"""From a list of specs to finished runs: what is left to do, in which order, by whom.
+
+Runs are idempotent by hash and claimed through the store, so any number of workers may walk the
+same list: each takes what nobody holds, and whoever finds only held runs waits for them. That is
+all the coordination there is, within one machine or, later, across several.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Literal, Protocol
+
+from grokscope.engine.events import Event, Listener, ignore
+from grokscope.errors import GrokscopeError, TrainingError
+from grokscope.spec import RunSpec, from_dict, to_dict
+from grokscope.store import Run, Store
+from grokscope.tasks import pin_rule
+
+Execution = Literal["auto", "one-by-one", "vmap"]
+
+# Measured with `make bench` (docs/log.md): on CPU a batch of runs is no faster than one after the
+# other, and keeps a run's bits dependent on its neighbours. Accelerators are the reverse.
+BY_BACKEND: dict[str, Execution] = {"cpu": "one-by-one", "gpu": "vmap", "tpu": "vmap"}
+
+WORTH_A_PROCESS = 20.0  # seconds of training that pay for starting a second process
+POLL_SECONDS = 0.3
+
+
+class Executor(Protocol):
+    """Who does the work. Ray or a cluster implements this one method."""
+
+    def execute(self, specs: Sequence[RunSpec], store: Store, listen: Listener) -> None:
+        """Return when every spec has ended in the store, or raise."""
+
+
+class InProcess:
+    """Everything in this process."""
+
+    def __init__(self, execution: Execution = "auto") -> None:
+        self.execution = execution
+
+    def execute(self, specs: Sequence[RunSpec], store: Store, listen: Listener) -> None:
+        work_through(specs, store, listen, self.execution)
+
+
+class LocalProcesses:
+    """Several worker processes on this machine, the cores divided among them.
+
+    Workers are plain subprocesses that talk JSON lines, so scripts need no `__main__` guard.
+    """
+
+    def __init__(self, count: int, execution: Execution = "auto") -> None:
+        self.count = count
+        self.execution = execution
+
+    def execute(self, specs: Sequence[RunSpec], store: Store, listen: Listener) -> None:
+        import selectors
+
+        from grokscope.engine.provenance import count_cores
+
+        threads = str(max(1, count_cores() // self.count))
+        order = {
+            "specs": [to_dict(spec) for spec in specs],
+            "store": str(store.root),
+            "execution": self.execution,
+        }
+        command = [sys.executable, "-m", "grokscope.engine.worker"]
+        workers = []
+        selector = selectors.DefaultSelector()
+        try:
+            for index in range(self.count):
+                worker = subprocess.Popen(
+                    command,
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    text=True,
+                    env={**os.environ, "NPROC": threads, "GROKSCOPE_WORKER": str(index)},
+                )
+                workers.append(worker)
+                assert worker.stdin is not None
+                assert worker.stdout is not None
+                with contextlib.suppress(BrokenPipeError):  # its exit code will tell
+                    worker.stdin.write(json.dumps(order) + "\n")
+                    worker.stdin.flush()
+                selector.register(worker.stdout, selectors.EVENT_READ)
+            while selector.get_map():
+                for key, _ in selector.select():
+                    line = key.fileobj.readline()  # type: ignore[union-attr]
+                    if line:
+                        listen(Event.from_json(line))
+                    else:
+                        selector.unregister(key.fileobj)
+        finally:
+            selector.close()
+            for worker in workers:
+                if worker.stdin is not None:
+                    with contextlib.suppress(BrokenPipeError):
+                        worker.stdin.close()  # a worker whose master has gone stops by itself
+                if worker.stdout is not None:
+                    worker.stdout.close()
+            codes = [worker.wait() for worker in workers]
+        if any(codes):
+            # What a lost worker held is free again: do it here, or meet its error here.
+            work_through(specs, store, listen, self.execution)
+
+
+def train(
+    specs: RunSpec | Iterable[RunSpec],
+    store: Store | str | Path | None = None,
+    *,
+    processes: int | None = None,
+    execution: Execution = "auto",
+    executor: Executor | None = None,
+    listen: Listener = ignore,
+) -> list[Run]:
+    """Train what the store does not have yet, and return every run, in the order of the specs.
+
+    Interrupt it at any moment: calling it again goes on from the last resume point with the same
+    bits. `processes` defaults to one per core where that pays. A run whose numbers overflow is
+    marked as failed and does not disturb the others.
+    """
+    specs = [specs] if isinstance(specs, RunSpec) else list(specs)
+    specs = [_pin(spec) for spec in specs]
+    store = store if isinstance(store, Store) else Store(store)
+    left = []
+    for spec in {spec.id: spec for spec in specs}.values():
+        if store.find(spec).ended:
+            listen(Event("skipped", spec.id, spec.training.epochs, spec.training.epochs))
+        else:
+            left.append(spec)
+    if left:
+        if executor is None:
+            count = choose_processes(left) if processes is None else processes
+            executor = LocalProcesses(count, execution) if count > 1 else InProcess(execution)
+        for wave in in_order(left):
+            executor.execute(wave, store, listen)
+    return [store.find(spec) for spec in specs]
+
+
+def choose_processes(specs: Sequence[RunSpec]) -> int:
+    """One process a core if there are enough runs and they are long enough, else one."""
+    from grokscope.engine.provenance import count_cores
+
+    seconds = sorted(map(estimate_seconds, specs), reverse=True)
+    if sum(seconds[1:]) < WORTH_A_PROCESS:
+        return 1
+    return min(count_cores(), len(specs))
+
+
+def estimate_seconds(spec: RunSpec, rate: float = 60e9) -> float:
+    """Rough training time on one core: the six matrix products of the MLP at `rate` operations a
+    second, a quarter more for the rest, and a fixed cost per epoch."""
+    from grokscope.validation import operand_values
+
+    task, model = spec.task, spec.model
+    examples = task.examples or operand_values(task) ** (
+        task.bits if task.kind == "parity" else task.operands
+    )
+    inner = model.width + operand_values(task)
+    operations = 12 * examples * task.train_fraction * model.hidden * inner
+    return spec.training.epochs * (1.25 * operations / rate + 3e-4)
+
+
+def in_order(specs: Sequence[RunSpec]) -> list[list[RunSpec]]:
+    """Waves: teachers and sources of masks come before the runs that need them."""
+    by_id = {spec.id: spec for spec in specs}
+    waves: list[list[RunSpec]] = []
+    placed: set[str] = set()
+    left = list(specs)
+    while left:
+        ready = [s for s in left if not {n for n in _needs(s) if n in by_id} - placed]
+        if not ready:
+            raise TrainingError("These runs wait for each other: " + ", ".join(s.id for s in left))
+        waves.append(ready)
+        placed |= {spec.id for spec in ready}
+        left = [spec for spec in left if spec.id not in placed]
+    return waves
+
+
+def _needs(spec: RunSpec) -> list[str]:
+    return [name for name in (spec.prior.teacher, spec.interventions.mask.source) if name]
+
+
+def work_through(
+    specs: Sequence[RunSpec], store: Store, listen: Listener, execution: Execution = "auto"
+) -> None:
+    """Train every spec that nobody else does, then wait until the others have done theirs."""
+    import jax
+
+    if execution == "auto":
+        execution = BY_BACKEND.get(jax.default_backend(), "vmap")
+    left = {spec.id: spec for spec in specs}
+    while left:
+        before = len(left)
+        groups = _group(left.values()) if execution == "vmap" else [[s] for s in left.values()]
+        for group in groups:
+            _train_free(group, store, listen)
+            # Others may have ended runs meanwhile; they are no longer ours to look at.
+        left = {name: spec for name, spec in left.items() if not store.find(spec).ended}
+        if left and len(left) == before:
+            time.sleep(POLL_SECONDS)
+
+
+def _train_free(specs: Sequence[RunSpec], store: Store, listen: Listener) -> None:
+    """Claim what is free among `specs` and train it, batched if it is more than one run."""
+    from grokscope.engine.members import make_member
+    from grokscope.engine.training import train_group
+
+    with contextlib.ExitStack() as claims:
+        mine = [
+            spec
+            for spec in specs
+            if not store.find(spec).ended
+            and claims.enter_context(store.claim(spec.id))
+            and not store.find(spec).ended  # it may have ended while we took the lock
+        ]
+        batches = defaultdict(list)
+        for spec in mine:
+            form, member = make_member(spec, store)
+            sizes = (member.train.tokens.shape, member.test.tokens.shape, member.cycle.shape)
+            batches[form, sizes].append((spec, member))
+        for (form, _), batch in batches.items():
+            some, members = zip(*batch, strict=True)
+            train_group(some, form, members, store, listen)
+
+
+def _group(specs: Iterable[RunSpec]) -> list[list[RunSpec]]:
+    """Runs that could share a batch; their exact shapes are compared when their data is there."""
+    groups = defaultdict(list)
+    for spec in specs:
+        task = spec.task
+        key = (
+            task.kind,
+            task.modulus,
+            task.operands,
+            task.length,
+            task.train_fraction,
+            spec.model.width,
+            spec.model.hidden,
+            spec.model.heads,
+            spec.optimiser.kind,
+        )
+        groups[key].append(spec)
+    return list(groups.values())
+
+
+def _pin(spec: RunSpec) -> RunSpec:
+    """A custom rule is known by what it computes."""
+    if spec.task.kind != "custom":
+        return spec
+    import dataclasses
+
+    return dataclasses.replace(spec, task=pin_rule(spec.task))
+
+
+def run_worker(order: str, listen: Listener) -> int:
+    """What a worker process does with its order; the exit code."""
+    data = json.loads(order)
+    specs = [from_dict(item) for item in data["specs"]]
+    try:
+        work_through(specs, Store(data["store"]), listen, data["execution"])
+    except GrokscopeError:
+        return 1  # the master meets the same error and tells it
+    return 0

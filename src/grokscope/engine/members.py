@@ -1,0 +1,197 @@
+"""A run as arrays. All that may differ between the runs of one compiled program is in a Member:
+hyperparameters are data, so sweeping them recompiles nothing.
+
+n training and m test examples, T positions.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from grokscope.errors import SpecError
+from grokscope.interventions import make_mask
+from grokscope.models import minimal
+from grokscope.optim import OptimiserNumbers
+from grokscope.priors import penalty_index
+from grokscope.spec import OptimiserKind, RunSpec
+from grokscope.tasks import TaskData, build_task
+
+if TYPE_CHECKING:
+    from grokscope.store import Store
+
+
+class Form(NamedTuple):
+    """What a program is compiled for. Runs of equal form and equal array shapes share one."""
+
+    shape: minimal.Shape
+    optimiser: OptimiserKind
+    double_loss: bool
+
+
+class Side(NamedTuple):
+    """The examples of one side of the split."""
+
+    tokens: Any  # (n, T)
+    labels: Any  # (n,)
+    oracle: Any  # (n, T)
+    frozen: Any  # (n, T), the posterior that replaces attention if `freeze` is set
+
+
+class Numbers(NamedTuple):
+    """Scalars of a run beside the optimiser's."""
+
+    seed: Any
+    init_scale: Any
+    penalty: Any  # index into priors.DISTINCT
+    strength: Any
+    start: Any
+    end: Any
+    freeze: Any
+    mlp_norm: Any
+    query_key_penalty: Any
+    epochs: Any
+    log_every: Any
+    test_threshold: Any
+    persistence: Any
+    structure_threshold: Any
+    stop: Any
+    stop_after: Any
+
+
+class Member(NamedTuple):
+    train: Side
+    test: Side
+    mirrored: Any  # (m,)
+    target: Any  # (n, T), where the prior pulls attention on the training examples
+    cycle: Any  # tokens in cyclic order, or empty
+    mask: dict[str, Any]
+    optimiser: OptimiserNumbers
+    numbers: Numbers
+
+
+def make_member(spec: RunSpec, store: Store) -> tuple[Form, Member]:
+    """Arrays of a run. Teachers and tickets are read from the store."""
+    data = build_task(spec.task, spec.seed)
+    shape = shape_of(spec, data)
+    target, frozen = _targets(spec, data, store)
+    template = jax.eval_shape(lambda: minimal.init(jax.random.key(0), shape))
+    mask_spec = spec.interventions.mask
+    if mask_spec.source:
+        weights = store.get(mask_spec.source).weights()
+    else:
+        weights = {name: np.zeros(array.shape, np.float32) for name, array in template.items()}
+    _check_weights(weights, template, mask_spec.source)
+    training = spec.training
+    numbers = Numbers(
+        seed=np.uint32(spec.seed),
+        init_scale=np.float32(spec.model.init_scale),
+        penalty=np.int32(penalty_index(spec.prior.kind)),
+        strength=np.float32(spec.prior.strength if spec.prior.kind != "none" else 0.0),
+        start=np.int32(spec.prior.start),
+        end=np.int32(spec.prior.end),
+        freeze=np.bool_(spec.interventions.frozen_attention != "no"),
+        mlp_norm=np.float32(spec.interventions.mlp_norm),
+        query_key_penalty=np.float32(spec.interventions.query_key_penalty),
+        epochs=np.int32(training.epochs),
+        log_every=np.int32(training.log_every),
+        test_threshold=np.float32(training.test_threshold),
+        persistence=np.int32(training.persistence),
+        structure_threshold=np.float32(structure_threshold(spec)),
+        stop=np.bool_(training.stop == "grokked"),
+        stop_after=np.int32(training.stop_after),
+    )
+    optimiser = OptimiserNumbers(
+        **{
+            item.name: np.float32(getattr(spec.optimiser, item.name))
+            for item in dataclasses.fields(spec.optimiser)
+            if item.name != "kind"
+        }
+    )
+
+    def side(index: np.ndarray) -> Side:
+        return Side(data.tokens[index], data.labels[index], data.oracle[index], frozen[index])
+
+    member = Member(
+        train=side(data.train),
+        test=side(data.test),
+        mirrored=data.mirrored,
+        target=target[data.train],
+        cycle=data.cycle.astype(np.int32),
+        mask=make_mask(mask_spec, weights, spec.seed),
+        optimiser=optimiser,
+        numbers=numbers,
+    )
+    form = Form(shape, spec.optimiser.kind, spec.model.loss_precision == "float64")
+    return form, jax.tree.map(jnp.asarray, member)
+
+
+def shape_of(spec: RunSpec, data: TaskData) -> minimal.Shape:
+    model = spec.model
+    return minimal.Shape(
+        vocabulary=data.vocabulary,
+        length=data.length,
+        classes=data.classes,
+        width=model.width,
+        hidden=model.hidden,
+        heads=model.heads,
+        attention=model.attention,
+    )
+
+
+def structure_threshold(spec: RunSpec) -> float:
+    """tau of B_tau: as given, or half of the oracle's share on each informative position."""
+    return spec.training.structure_threshold or 0.5 / spec.task.operands
+
+
+def _targets(
+    spec: RunSpec, data: TaskData, store: Store
+) -> tuple[np.ndarray, np.ndarray]:  # (examples, T), (examples, T)
+    """Where the prior pulls attention, and where attention is frozen."""
+    wanted = {spec.prior.kind, spec.interventions.frozen_attention}
+    if "adversarial" in wanted and not data.adversarial.any():
+        raise SpecError("An adversarial posterior needs a distractor position; raise task.length.")
+    uniform = np.full_like(data.oracle, 1 / data.length)
+    posteriors = {"oracle": data.oracle, "adversarial": data.adversarial}
+    if "teacher" in wanted:
+        posteriors["teacher"] = _teacher_attention(spec, data, store)
+    target = posteriors.get(spec.prior.kind, uniform)
+    return target, posteriors.get(spec.interventions.frozen_attention, uniform)
+
+
+def _teacher_attention(spec: RunSpec, data: TaskData, store: Store) -> np.ndarray:
+    """Final attention of another run, averaged over its heads.  (examples, T)"""
+    run = store.get(spec.prior.teacher)
+    theirs = build_task(run.spec.task, run.spec.seed)
+    if theirs.length != data.length:
+        raise SpecError(
+            f"The teacher {run.id} reads {theirs.length} positions, this run {data.length}."
+        )
+    by_position = spec.prior.teacher_view == "position"
+    if not by_position and theirs.vocabulary != data.vocabulary:
+        raise SpecError(
+            f"The teacher {run.id} knows {theirs.vocabulary} tokens, this run "
+            f"{data.vocabulary}; set prior.teacher_view to position."
+        )
+    tokens = theirs.tokens if by_position else data.tokens
+    params = {name: jnp.asarray(array) for name, array in run.weights().items()}
+    shape = shape_of(run.spec, theirs)
+    attention = minimal.normalise(minimal.score(params, tokens, shape), shape.attention)
+    posterior = np.asarray(attention.mean(axis=1))
+    if by_position:
+        posterior = np.broadcast_to(posterior.mean(axis=0), data.oracle.shape)
+    return posterior
+
+
+def _check_weights(weights: dict[str, Any], template: dict[str, Any], source: str) -> None:
+    given = {name: array.shape for name, array in weights.items()}
+    needed = {name: array.shape for name, array in template.items()}
+    if given != needed:
+        raise SpecError(
+            f"The mask's source {source} is a model of another shape than this run; they must "
+            "have the same task size, width, hidden units and heads."
+        )

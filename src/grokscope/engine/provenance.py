@@ -1,0 +1,67 @@
+"""Where and with what a run was trained. Noted beside the run, never part of its identity."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+from datetime import UTC, datetime
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import grokscope
+
+
+@cache
+def describe_machine() -> dict[str, Any]:
+    import jax
+
+    packages = ("grokscope", "jax", "jaxlib", "numpy", "optax")
+    return {
+        "versions": {"python": platform.python_version(), **{p: version(p) for p in packages}},
+        "commit": _commit(),
+        "machine": platform.machine(),
+        "system": platform.system(),
+        "backend": jax.default_backend(),
+        "threads": count_threads(),
+    }
+
+
+def count_threads() -> int:
+    """Threads that a matrix product may use: XLA obeys NPROC, else the cores we may run on."""
+    return int(os.environ.get("NPROC", 0)) or count_cores()
+
+
+def count_cores() -> int:
+    """Cores this process may run on."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def new_segment(epoch: int, execution: str) -> dict[str, Any]:
+    """One uninterrupted stretch of training. A run that was resumed has several."""
+    return {
+        "from_epoch": epoch,
+        "started": datetime.now(UTC).isoformat(timespec="seconds"),
+        "execution": execution,
+        "seconds": 0.0,
+        **describe_machine(),
+    }
+
+
+def _commit() -> str | None:
+    """Commit of the grokscope checkout in use, with a + where it has been edited."""
+    here = Path(grokscope.__file__).parent
+    try:
+        text = subprocess.run(
+            ["git", "-C", str(here), "describe", "--always", "--dirty=+", "--exclude=*"],
+            capture_output=True,
+            text=True,
+            timeout=10,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return text.stdout.strip() or None if text.returncode == 0 else None

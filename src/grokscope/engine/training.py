@@ -1,0 +1,221 @@
+"""Training one group of runs from where it stands to its end.
+
+A group is one run (one-by-one execution) or several runs of equal form whose arrays are stacked
+(`vmap`). Both go through the same loop: call the compiled program for about a second, write a
+resume point for each run, go on.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from grokscope.engine.events import Event, EventKind, Listener
+from grokscope.engine.members import Form, Member
+from grokscope.engine.program import BLOCK, State, make_program
+from grokscope.engine.provenance import new_segment
+from grokscope.errors import StoreError
+from grokscope.measures.outcomes import find_grokking, find_memorisation, find_phases
+from grokscope.spec import RunSpec
+from grokscope.store import Run, Store
+
+CHUNK_SECONDS = 1.0  # between two resume points, and two signs of life
+
+
+@dataclasses.dataclass
+class Progress:
+    """One run of a group: its entry in the store and its curve so far."""
+
+    spec: RunSpec
+    run: Run
+    blocks: list[dict[str, np.ndarray]]
+    segments: list[dict[str, Any]]
+
+    @property
+    def curve(self) -> dict[str, np.ndarray]:
+        first = self.blocks[0]
+        return {name: np.concatenate([b[name] for b in self.blocks]) for name in first}
+
+    @property
+    def epoch(self) -> int:
+        return int(self.blocks[-1]["epoch"][-1]) if self.blocks else 0
+
+    def event(self, kind: EventKind, message: str = "") -> Event:
+        row = {}
+        if self.blocks:
+            last = {name: column[-1] for name, column in self.blocks[-1].items()}
+            row = {name: float(value) for name, value in last.items() if value.ndim == 0}
+        return Event(kind, self.run.id, self.epoch, self.spec.training.epochs, row, message)
+
+
+def train_group(
+    specs: Sequence[RunSpec],
+    form: Form,
+    members: Sequence[Member],
+    store: Store,
+    listen: Listener,
+) -> None:
+    """Train runs that this process has claimed. Several specs are trained as one batch."""
+    batched = len(specs) > 1
+    execution = f"vmap of {len(specs)}" if batched else "one by one"
+    with jax.enable_x64(form.double_loss):
+        program = make_program(form, batched)
+        group = [_open(spec, store, execution, listen) for spec in specs]
+        states = [
+            _restore(progress, make_program(form).init(member), store, listen)
+            for progress, member in zip(group, members, strict=True)
+        ]
+        state = _stack(states) if batched else states[0]
+        member = _stack(list(members)) if batched else members[0]
+        _loop(program.advance, state, member, group, store, listen, batched)
+
+
+def _open(spec: RunSpec, store: Store, execution: str, listen: Listener) -> Progress:
+    run = store.begin(spec)
+    try:
+        segments = run.provenance["segments"]
+    except (StoreError, KeyError):
+        segments = []
+    return Progress(spec, run, [], [*segments, new_segment(0, execution)])
+
+
+def _restore(progress: Progress, fresh: State, store: Store, listen: Listener) -> State:
+    """The state to go on from. A resume point that cannot be read is set aside, not lost."""
+    try:
+        saved = store.load_progress(progress.run)
+        state = None if saved is None else _unflatten(fresh, saved[0])
+    except StoreError as error:
+        moved = store.set_aside(progress.run.path / "resume.safetensors")
+        message = f"{error} It was moved to {moved}; the run starts again."
+        listen(progress.event("warned", message))
+        saved = state = None
+    if saved is None or state is None:
+        progress.segments = progress.segments[-1:]
+        listen(progress.event("started"))
+        return fresh
+    curve = saved[1]
+    progress.blocks = [
+        {
+            name: np.stack(curve[name].to_list()).astype(np.float32)  # type: ignore[arg-type]
+            if curve[name].dtype.is_nested()
+            else curve[name].to_numpy()
+            for name in curve.columns
+        }
+    ]
+    progress.segments[-1]["from_epoch"] = progress.epoch
+    listen(progress.event("resumed"))
+    return state
+
+
+def _loop(
+    advance: Any,
+    state: Any,
+    member: Any,
+    group: list[Progress],
+    store: Store,
+    listen: Listener,
+    batched: bool,
+) -> None:
+    rows = 1  # the first call measures how long a row takes
+    done = [False] * len(group)
+    while not all(done):
+        asked = min([rows, *(_rows_to_snapshot(progress) for progress in group)])
+        began = time.perf_counter()
+        state, block, written = advance(state, member, jnp.int32(asked))
+        block, written = jax.device_get((block, written))
+        seconds = time.perf_counter() - began
+        states = _unstack(jax.device_get(state), len(group)) if batched else [jax.device_get(state)]
+        for index, progress in enumerate(group):
+            if done[index]:
+                continue
+            here = {name: column[index] if batched else column for name, column in block.items()}
+            count = int(written[index] if batched else written)
+            progress.blocks.append({name: column[:count] for name, column in here.items()})
+            progress.segments[-1]["seconds"] += seconds / (len(group) - sum(done))
+            done[index] = _save(progress, states[index], store, listen)
+        most = int(np.max(written))
+        if most:
+            # The first call may have compiled; growing at most fourfold forgets that quickly.
+            rows = int(np.clip(asked * CHUNK_SECONDS / seconds, 1, min(BLOCK, 4 * asked)))
+
+
+def _save(progress: Progress, state: State, store: Store, listen: Listener) -> bool:
+    """Write what there is; True if the run is over."""
+    run, curve = progress.run, progress.curve
+    provenance = {"segments": progress.segments}
+    if _rows_to_snapshot(progress, after=False) == 0:
+        store.save_snapshot(run, progress.epoch, state.params)
+    if not state.finished:
+        store.save_progress(run, curve, _flatten(state), provenance)
+        listen(progress.event("advanced"))
+        return False
+    outcome = conclude(progress.spec, curve, int(state.failed))
+    store.finish(run, curve, state.params, outcome, provenance)
+    listen(progress.event("failed" if outcome["status"] == "failed" else "finished"))
+    return True
+
+
+def conclude(spec: RunSpec, curve: dict[str, np.ndarray], failed: int = -1) -> dict[str, Any]:
+    """The outcome of a curve: event times, phases, why it ended, and the last row."""
+    training = spec.training
+    epochs = int(curve["epoch"][-1])
+    reason = "not finite" if failed >= 0 else "budget" if epochs >= training.epochs else "grokked"
+    return {
+        "status": "failed" if failed >= 0 else "finished",
+        "ended_by": reason,
+        "failed_at": failed if failed >= 0 else None,
+        "epochs": epochs,
+        "memorised": dataclasses.asdict(find_memorisation(curve, training)),
+        "grokked": dataclasses.asdict(find_grokking(curve, training)),
+        "phases": [dataclasses.asdict(phase) for phase in find_phases(curve, training)],
+        "final": {n: float(c[-1]) for n, c in curve.items() if c.ndim == 1 and n != "epoch"},
+    }
+
+
+def snapshot_rows(spec: RunSpec) -> list[int]:
+    """Rows (0 is the initial one) after which the weights are kept."""
+    training = spec.training
+    total = -(-training.epochs // training.log_every)
+    return sorted({i * total // training.snapshots for i in range(training.snapshots)})
+
+
+def _rows_to_snapshot(progress: Progress, after: bool = True) -> int:
+    """Rows until the next snapshot is due; with `after`, the one due now does not count."""
+    row = sum(len(block["epoch"]) for block in progress.blocks) - 1  # index of the last row
+    due = [r - row for r in snapshot_rows(progress.spec) if r >= row + after]
+    return min(due, default=BLOCK)
+
+
+def _flatten(state: Any) -> dict[str, np.ndarray]:
+    """Arrays of a state under readable names."""
+    leaves, _ = jax.tree_util.tree_flatten_with_path(state)
+    return {_name(path): np.asarray(leaf) for path, leaf in leaves}
+
+
+def _unflatten(template: Any, arrays: dict[str, np.ndarray]) -> Any:
+    leaves, structure = jax.tree_util.tree_flatten_with_path(template)
+    restored = []
+    for path, leaf in leaves:
+        array = arrays.get(_name(path))
+        if array is None or array.shape != leaf.shape or array.dtype != leaf.dtype:
+            raise StoreError(f"The resume point has no fitting {_name(path)}.")
+        restored.append(jnp.asarray(array))
+    return jax.tree_util.tree_unflatten(structure, restored)
+
+
+def _name(path: Any) -> str:
+    return jax.tree_util.keystr(path, simple=True, separator=".")
+
+
+def _stack(trees: list[Any]) -> Any:
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *trees)
+
+
+def _unstack(tree: Any, count: int) -> list[Any]:
+    return [jax.tree.map(lambda leaf, i=i: leaf[i], tree) for i in range(count)]

@@ -1,0 +1,48 @@
+"""A worker process: reads one order from standard input, writes events to standard output.
+
+It is told to stop by its standard input closing, which also happens when its master is killed.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+
+from grokscope.engine.events import Event
+
+
+def main() -> int:
+    # Ctrl-C reaches the whole process group; the master decides, by closing our input.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _limit_cores()
+    order = sys.stdin.readline()
+    threading.Thread(target=_stop_with_master, daemon=True).start()
+    from grokscope.engine.execution import run_worker
+
+    return run_worker(order, _tell)
+
+
+def _tell(event: Event) -> None:
+    print(event.to_json(), flush=True)
+
+
+def _stop_with_master() -> None:
+    sys.stdin.read()
+    os._exit(0)  # at any moment: the resume point is on disk
+
+
+def _limit_cores() -> None:
+    """Our share of the cores. XLA sizes its thread pools by it; without it two workers fight."""
+    if not hasattr(os, "sched_setaffinity"):
+        return
+    cores = sorted(os.sched_getaffinity(0))
+    share = int(os.environ["NPROC"])
+    first = int(os.environ["GROKSCOPE_WORKER"]) * share
+    mine = {cores[(first + offset) % len(cores)] for offset in range(share)}
+    os.sched_setaffinity(0, mine)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

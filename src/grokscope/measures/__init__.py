@@ -1,0 +1,1 @@
+"""What is measured: pure functions to named scalars or small arrays."""

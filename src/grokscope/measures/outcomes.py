@@ -1,0 +1,156 @@
+"""What became of a run: when it memorised, when it grokked, and its four phases.
+
+An event time always carries its threshold, its persistence and whether it was censored: a run that
+did not grok within its budget has no grok time, only the epoch up to which it had not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from grokscope.spec import TrainingSpec
+
+
+@dataclass(frozen=True)
+class EventTime:
+    """First row from which `measure` stays at or above `threshold` for `persistence` rows."""
+
+    measure: str
+    threshold: float
+    persistence: int
+    epoch: int | None  # None: not seen
+    observed_until: int  # last epoch of the curve: the censoring time where epoch is None
+
+    @property
+    def censored(self) -> bool:
+        return self.epoch is None
+
+
+@dataclass(frozen=True)
+class Phase:
+    """One of the paper's four phases. `start` is None where the rule did not find it, `end` is None
+    where it was still going on at the end of the curve."""
+
+    name: Literal["memorisation", "plateau", "resurgence", "grokking"]
+    start: int | None
+    end: int | None
+    rule: str
+
+    @property
+    def found(self) -> bool:
+        return self.start is not None
+
+
+def find_event(
+    epochs: np.ndarray, values: np.ndarray, measure: str, threshold: float, persistence: int
+) -> EventTime:  # (rows,), (rows,)
+    """The first epoch that opens `persistence` rows in a row at or above the threshold.
+
+    Near the end of the curve fewer rows are left; they do not count, so a last-minute crossing is
+    censored rather than believed.
+    """
+    above = np.asarray(values) >= threshold
+    run = 0
+    epoch = None
+    for index, good in enumerate(above):
+        run = run + 1 if good else 0
+        if run == persistence:
+            epoch = int(epochs[index - persistence + 1])
+            break
+    return EventTime(measure, threshold, persistence, epoch, int(epochs[-1]))
+
+
+def find_memorisation(curve: Mapping[str, np.ndarray], training: TrainingSpec) -> EventTime:
+    return find_event(
+        curve["epoch"],
+        curve["train_accuracy"],
+        "train_accuracy",
+        training.train_threshold,
+        training.persistence,
+    )
+
+
+def find_grokking(curve: Mapping[str, np.ndarray], training: TrainingSpec) -> EventTime:
+    return find_event(
+        curve["epoch"],
+        curve["test_accuracy"],
+        "test_accuracy",
+        training.test_threshold,
+        training.persistence,
+    )
+
+
+RISE = 0.1  # share of the way from the plateau's accuracy to the threshold that counts as rising
+FALL = 0.1  # share of the divergence's total fall that counts as resurging
+LEAST_FALL = 0.02  # nats; a divergence that falls by less has no resurgence to speak of
+
+
+def find_phases(curve: Mapping[str, np.ndarray], training: TrainingSpec) -> list[Phase]:
+    """The four phases of section 5.1, each by its rule, each found or not.
+
+    1 memorisation: from 0 to the memorisation time.
+    2 plateau: from there to the earlier of resurgence and rise; found if it lasts `persistence` rows.
+    3 resurgence: D, smoothed over `persistence` rows, has made its first tenth of the fall from its
+      plateau value (the largest after memorisation) to its value at grokking; found if that fall is
+      at least 0.02 nats and begins before the rise.
+    4 grokking: from the last row at which test accuracy has made at most a tenth of the way from its
+      value at memorisation to the threshold, to the grok time.
+    """
+    epochs = np.asarray(curve["epoch"])
+    memorised = find_memorisation(curve, training).epoch
+    grokked = find_grokking(curve, training).epoch
+    rules = {
+        "memorisation": f"train accuracy >= {training.train_threshold} for "
+        f"{training.persistence} rows",
+        "plateau": f"memorised, and {training.persistence} rows before anything moves",
+        "resurgence": f"divergence begins to fall after memorisation, by {LEAST_FALL} nats or more",
+        "grokking": f"test accuracy rises to >= {training.test_threshold}",
+    }
+
+    def phase(name: str, start: int | None, end: int | None) -> Phase:
+        if end is not None and start is not None and end <= start:
+            start = None
+        if start is None:
+            end = None
+        return Phase(name, start, end, rules[name])  # type: ignore[arg-type]
+
+    if memorised is None:
+        return [phase(name, None, None) for name in rules]
+    after = epochs >= memorised
+    rise = None
+    if grokked is not None and grokked > memorised:
+        accuracy = np.asarray(curve["test_accuracy"])
+        base = accuracy[after][0]
+        low = accuracy <= base + RISE * (training.test_threshold - base)
+        rise = int(epochs[after & low & (epochs <= grokked)][-1])
+    resurgence = None
+    if rise is not None and grokked is not None:
+        divergence = _smooth(np.asarray(curve["divergence"]), training.persistence)
+        window = after & (epochs <= grokked)
+        peak_at = int(epochs[window][np.argmax(divergence[window])])
+        peak, low_point = divergence[window].max(), divergence[window][-1]
+        if peak - low_point >= LEAST_FALL:
+            moving = window & (epochs >= peak_at) & (divergence <= peak - FALL * (peak - low_point))
+            first = int(epochs[moving][0])
+            resurgence = first if first <= rise else None
+    plateau_end = memorised if rise is None else rise if resurgence is None else resurgence
+    if grokked is None:
+        plateau_end = int(epochs[-1])
+    rows = np.count_nonzero(after & (epochs <= plateau_end))
+    plateau_start = memorised if rows > training.persistence else None
+    return [
+        phase("memorisation", 0, memorised),
+        phase("plateau", plateau_start, None if grokked is None else plateau_end),
+        phase("resurgence", resurgence, rise),
+        phase("grokking", rise, grokked),
+    ]
+
+
+def _smooth(values: np.ndarray, width: int) -> np.ndarray:
+    """Running median, the ends repeated."""
+    padded = np.pad(values, (width // 2, width - 1 - width // 2), mode="edge")
+    return np.median(np.lib.stride_tricks.sliding_window_view(padded, width), axis=-1)

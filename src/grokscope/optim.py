@@ -1,0 +1,92 @@
+"""Optimisers whose hyperparameters are data: sweeping a learning rate or a decay recompiles nothing.
+
+All are optax transforms, built inside the traced function around traced hyperparameters, and all
+share one frame: clip the gradient, precondition it into U, warm the learning rate up, and apply
+
+    W <- (1 - eta*decay) W - eta U          (decoupled weight decay)
+
+Muon orthogonalises the hidden matrices and hands embeddings, positions and biases to AdamW, as its
+authors do.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from optax import contrib
+
+from grokscope.spec import OptimiserKind
+
+ORTHOGONALISED = frozenset({"query", "key", "value", "output", "hidden", "readout"})
+
+
+class OptimiserNumbers(NamedTuple):
+    """Hyperparameters as arrays; a batch of runs stacks them."""
+
+    lr: jax.Array
+    weight_decay: jax.Array
+    beta1: jax.Array
+    beta2: jax.Array
+    epsilon: jax.Array
+    warmup: jax.Array
+    clip: jax.Array
+
+
+def precondition(kind: OptimiserKind, numbers: OptimiserNumbers) -> optax.GradientTransformation:
+    """Gradient to update direction U."""
+    b1, b2, eps = numbers.beta1, numbers.beta2, numbers.epsilon
+    adam = optax.scale_by_adam(b1=b1, b2=b2, eps=eps)
+    if kind == "sgd":
+        return optax.trace(decay=b1)
+    if kind == "adamw":
+        return adam
+    if kind == "lion":
+        return optax.scale_by_lion(b1=b1, b2=b2)
+    muon = optax.chain(
+        contrib.scale_by_muon(beta=b1, weight_dimension_numbers=_matrices),
+        contrib.scale_by_shape(weight_dimension_numbers=_matrices),
+    )
+    return optax.partition(
+        {"muon": muon, "adam": adam},
+        lambda params: {name: "muon" if name in ORTHOGONALISED else "adam" for name in params},
+    )
+
+
+def _matrices(updates: dict[str, Any]) -> dict[str, Any]:
+    """Which arrays optax's Muon is to treat as matrices (rows in, columns out)."""
+    return {
+        name: contrib.MuonDimensionNumbers() if name in ORTHOGONALISED else optax.MaskedNode()
+        for name in updates
+    }
+
+
+def init(kind: OptimiserKind, numbers: OptimiserNumbers, params: Any) -> Any:
+    return precondition(kind, numbers).init(params)
+
+
+def update(
+    kind: OptimiserKind,
+    numbers: OptimiserNumbers,
+    gradients: Any,
+    state: Any,
+    params: Any,
+    step: jax.Array,
+) -> tuple[Any, Any]:
+    """One step from `step` (0 for the first): new weights and new state."""
+    norm = optax.tree.norm(gradients)
+    limit = jnp.where(numbers.clip > 0, numbers.clip, jnp.inf)
+    factor = jnp.where(norm > limit, limit / norm, 1.0)
+    gradients = jax.tree.map(lambda g: g * factor, gradients)
+    direction, state = precondition(kind, numbers).update(gradients, state, params)
+    rate = learning_rate(numbers, step)
+    shrink = 1 - rate * numbers.weight_decay
+    return jax.tree.map(lambda w, u: shrink * w - rate * u, params, direction), state
+
+
+def learning_rate(numbers: OptimiserNumbers, step: jax.Array) -> jax.Array:
+    """Linear warm-up: lr * (step + 1) / warmup, then constant."""
+    warm = (step + 1) / jnp.maximum(numbers.warmup, 1)
+    return numbers.lr * jnp.minimum(warm, 1.0)

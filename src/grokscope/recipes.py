@@ -1,0 +1,51 @@
+"""Named starting points: one line to a run that is known to work. Every field can be overridden."""
+
+from __future__ import annotations
+
+from grokscope.errors import SpecError, suggest
+from grokscope.spec import RunSpec
+
+_PAPER = RunSpec().replace(
+    **{
+        "task.modulus": 113,
+        "task.train_fraction": 0.3,
+        "training.epochs": 10_000,
+    }
+)
+_SMOKE = RunSpec().replace(
+    **{
+        "task.modulus": 23,
+        "task.train_fraction": 0.7,
+        "model.width": 32,
+        "model.hidden": 128,
+        "optimiser.lr": 3e-3,
+        "training.epochs": 1500,
+    }
+)
+
+# name: (what it is, the spec)
+RECIPES: dict[str, tuple[str, RunSpec]] = {
+    "laptop": ("addition modulo 59, constant distractors; groks within a minute", RunSpec()),
+    "laptop-noise": (
+        "the same with noise for distractors: memorises through the wrong tokens, never groks",
+        RunSpec().replace(**{"task.alphabet": 59}),
+    ),
+    "laptop-prior": (
+        "noise, with the oracle's structural prior: groks after all",
+        RunSpec().replace(**{"task.alphabet": 59, "prior.kind": "oracle"}),
+    ),
+    "smoke": ("seconds; for trying things out", _SMOKE),
+    "smoke-noise": ("noise at smoke scale", _SMOKE.replace(**{"task.alphabet": 23})),
+    "paper": ("the paper's set-up: addition modulo 113, 10,000 epochs", _PAPER),
+    "paper-noise": ("noise at paper scale", _PAPER.replace(**{"task.alphabet": 113})),
+    "paper-dial": (
+        "distractors from 16 tokens: the four phases in full, at paper scale",
+        _PAPER.replace(**{"task.alphabet": 16}),
+    ),
+}
+
+
+def find_recipe(name: str) -> RunSpec:
+    if name not in RECIPES:
+        raise SpecError(f"There is no recipe {name!r}.{suggest(name, RECIPES)}")
+    return RECIPES[name][1]

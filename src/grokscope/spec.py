@@ -1,0 +1,327 @@
+"""What a run is: frozen dataclasses, their canonical JSON, and the hash that names the run.
+
+The hash covers every field that differs from its default, so a new field leaves old hashes alone
+as long as its default means "no effect". Defaults may therefore never change; a test pins some.
+Nothing about the machine, the time or the outcome is part of the identity.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import itertools
+import json
+import tomllib
+import typing
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+from grokscope.errors import SpecError, suggest
+
+TaskKind = Literal[
+    "addition", "subtraction", "multiplication", "division", "parity", "permutation", "custom"
+]
+AttentionKind = Literal["softmax", "linear_relu"]
+OptimiserKind = Literal["sgd", "adamw", "lion", "muon"]
+PriorKind = Literal["none", "oracle", "adversarial", "entropy", "sparsity", "teacher"]
+FrozenKind = Literal["no", "oracle", "adversarial", "uniform", "teacher"]
+MaskKind = Literal["none", "magnitude", "random", "shuffled"]
+
+ARITHMETIC = ("addition", "subtraction", "multiplication", "division", "custom")
+
+
+@dataclass(frozen=True)
+class TaskSpec:
+    """What is asked: a rule over operands that are hidden among distractors, the query last."""
+
+    kind: TaskKind = "addition"
+    """The rule. `custom` takes the label from a function of yours (see `rule`)."""
+    modulus: int = 59
+    """Operand values run from 0 to modulus - 1 (arithmetic, custom). Prime for division."""
+    operands: int = 2
+    """How many positions determine the label: k. For parity, the number of informative bits."""
+    bits: int = 20
+    """Parity only: how many bits the sequence carries."""
+    symbols: int = 5
+    """Permutation only: compose permutations of this many symbols."""
+    rule: str = ""
+    """Custom only: `file.py:function` or `module:function`, called with (operands, modulus)."""
+    fingerprint: str = ""
+    """Custom only: hash of the labels the rule gave, so that an edited rule is another run."""
+    length: int = 0
+    """Sequence length T with the query. 0: as short as it can be with as many distractors."""
+    alphabet: int = 1
+    """Distractors are drawn from this many tokens; 1 is a constant token, `modulus` full noise."""
+    distractors: Literal["operand", "own"] = "operand"
+    """Are the drawn distractors operand tokens (they can mislead) or tokens of their own?"""
+    positions: Literal["fixed", "random"] = "fixed"
+    """Operand positions: the same for every example, or drawn per example (order is kept)."""
+    train_fraction: float = 0.5
+    """Share of the examples that is trained on."""
+    split: Literal["plain", "mirror"] = "plain"
+    """`mirror` keeps examples with the same operands in another order on the same side."""
+    examples: int = 0
+    """Use this many examples, drawn at random. 0: all there are."""
+    seed: int = -1
+    """Seed of distractors and split. -1: the run's own seed."""
+
+
+@dataclass(frozen=True)
+class ModelSpec:
+    """Who learns: one attention layer that reads the sequence from the query, and a ReLU MLP."""
+
+    attention: AttentionKind = "softmax"
+    """How query-key logits become weights: exp or relu, normalised."""
+    heads: int = 1
+    """Attention heads; `width` must be a multiple."""
+    width: int = 64
+    """Embedding width d."""
+    hidden: int = 256
+    """Hidden units of the MLP."""
+    init_scale: float = 1.0
+    """Multiplies every initial weight."""
+    loss_precision: Literal["float32", "float64"] = "float32"
+    """Precision of the cross-entropy; the weights stay in float32."""
+
+
+@dataclass(frozen=True)
+class OptimiserSpec:
+    """How the weights move. Weight decay is decoupled: w <- (1 - lr*decay) w - lr*update."""
+
+    kind: OptimiserKind = "adamw"
+    """sgd (with momentum beta1), adamw, lion or muon (adamw for embeddings and biases)."""
+    lr: float = 1e-3
+    """Learning rate after warm-up."""
+    weight_decay: float = 1.0
+    """Decoupled decay, multiplied by the learning rate."""
+    beta1: float = 0.9
+    """Momentum, or decay of the first moment."""
+    beta2: float = 0.999
+    """Decay of the second moment (adamw, muon's adamw part) or of lion's momentum."""
+    epsilon: float = 1e-8
+    """Added to the root of the second moment."""
+    warmup: int = 10
+    """Epochs of linear warm-up."""
+    clip: float = 1.0
+    """Gradients are scaled to at most this global norm. 0: no clipping."""
+
+
+@dataclass(frozen=True)
+class PriorSpec:
+    """A penalty on attention, added to the loss: strength(epoch) * penalty(attention)."""
+
+    kind: PriorKind = "none"
+    """Pull attention to the oracle, onto the distractors, to low entropy, to sparsity, to a
+    teacher's attention; or leave it alone."""
+    strength: float = 1.0
+    """Multiplies the penalty: lambda."""
+    start: int = 0
+    """First epoch with the penalty (late start)."""
+    end: int = 0
+    """The strength falls linearly from `start` to zero at this epoch. 0: it stays constant."""
+    teacher: str = ""
+    """Teacher only: the run (in the same store) whose final attention is the target."""
+    teacher_view: Literal["example", "position"] = "example"
+    """Teacher only: its attention on each example, or its average at each position."""
+
+
+@dataclass(frozen=True)
+class MaskSpec:
+    """Which weights may be other than zero, for tickets. Masked weights are zero at every step."""
+
+    kind: MaskKind = "none"
+    """`magnitude` keeps the largest weights of `source`; `shuffled` permutes that mask within
+    each matrix; `random` needs no source."""
+    source: str = ""
+    """The run (in the same store) whose final weights are ranked."""
+    keep: float = 0.2
+    """Share of weights that is kept, over all matrices in scope together."""
+    scope: Literal["mlp", "all"] = "mlp"
+    """Mask the MLP's two matrices, or every matrix."""
+
+
+@dataclass(frozen=True)
+class InterventionSpec:
+    """Hands in the machine: what is forced on the run beside loss and prior."""
+
+    mlp_norm: float = 0.0
+    """Project the MLP's weights to this Frobenius norm after each step. 0: do not."""
+    query_key_penalty: float = 0.0
+    """Adds this times (|W_Q|^2 + |W_K|^2) to the loss."""
+    frozen_attention: FrozenKind = "no"
+    """Replace attention by a fixed posterior; `teacher` takes it from `prior.teacher`."""
+    mask: MaskSpec = field(default_factory=MaskSpec)
+
+
+@dataclass(frozen=True)
+class TrainingSpec:
+    """How long, what is written down, and when a question counts as settled."""
+
+    epochs: int = 6000
+    """Full-batch steps."""
+    log_every: int = 25
+    """Epochs between two rows of the curve."""
+    snapshots: int = 0
+    """Keep the weights at this many evenly spaced rows, besides the final ones."""
+    train_threshold: float = 0.99
+    """Memorised: training accuracy reaches this."""
+    test_threshold: float = 0.95
+    """Grokked: test accuracy reaches this."""
+    persistence: int = 3
+    """... and stays there for this many rows in a row."""
+    structure_threshold: float = 0.0
+    """tau of the structural condition. 0: half of the oracle's share, 1/(2k)."""
+    stop: Literal["never", "grokked"] = "never"
+    """End the run early once it has grokked (recorded in the outcome)."""
+    stop_after: int = 500
+    """Epochs to go on after that."""
+
+
+@dataclass(frozen=True)
+class RunSpec:
+    """One run. Two runs with equal specs are the same run."""
+
+    task: TaskSpec = field(default_factory=TaskSpec)
+    model: ModelSpec = field(default_factory=ModelSpec)
+    optimiser: OptimiserSpec = field(default_factory=OptimiserSpec)
+    prior: PriorSpec = field(default_factory=PriorSpec)
+    interventions: InterventionSpec = field(default_factory=InterventionSpec)
+    training: TrainingSpec = field(default_factory=TrainingSpec)
+    seed: int = 0
+    """Seed of the initial weights and, unless `task.seed` is set, of the data."""
+
+    def __post_init__(self) -> None:
+        from grokscope import validation  # it knows these classes, so it comes after them
+
+        validation.check(self)
+
+    @property
+    def id(self) -> str:
+        """The name of the run: 16 hexadecimal digits of the SHA-256 of its canonical JSON."""
+        return hashlib.sha256(canonical_json(self).encode()).hexdigest()[:16]
+
+    def changed(self) -> dict[str, Any]:
+        """Dotted name and value of every field that differs from its default."""
+        return dict(flatten(differences(self)))
+
+    def replace(self, **changes: Any) -> RunSpec:
+        """A copy with fields replaced by dotted name: `spec.replace(**{"prior.strength": 3.0})`."""
+        return from_dict(_nest(changes), base=self)
+
+
+def differences(spec: Any) -> dict[str, Any]:
+    """Nested dictionary of the fields that differ from their defaults."""
+    result: dict[str, Any] = {}
+    default = type(spec)()
+    for item in dataclasses.fields(spec):
+        value, standard = getattr(spec, item.name), getattr(default, item.name)
+        if dataclasses.is_dataclass(value):
+            if inner := differences(value):
+                result[item.name] = inner
+        elif value != standard:
+            result[item.name] = value
+    return result
+
+
+def canonical_json(spec: RunSpec) -> str:
+    """The text that is hashed.
+
+    Equal runs share a name: a prior without strength is no prior, and a rule of the user's is
+    known by what it computes, not by where its file lies.
+    """
+    if spec.task.rule:
+        rule = spec.task.rule.rpartition(":")[2]
+        spec = dataclasses.replace(spec, task=dataclasses.replace(spec.task, rule=f":{rule}"))
+    if spec.prior.kind == "none" or spec.prior.strength == 0:
+        teacher = spec.prior.teacher if spec.interventions.frozen_attention == "teacher" else ""
+        spec = dataclasses.replace(spec, prior=PriorSpec(teacher=teacher))
+    return json.dumps(differences(spec), sort_keys=True, separators=(",", ":"))
+
+
+def to_dict(spec: RunSpec) -> dict[str, Any]:
+    """Every field, for people to read; `from_dict` takes it back."""
+    return dataclasses.asdict(spec)
+
+
+def from_dict(data: Mapping[str, Any], base: RunSpec | None = None) -> RunSpec:
+    """A spec from nested dictionaries (TOML, JSON); what is missing comes from `base`."""
+    return _build(RunSpec, data, base or RunSpec(), "")
+
+
+def from_toml(path: str | Path) -> tuple[RunSpec, dict[str, list[Any]]]:
+    """The spec of a TOML file, and its optional [sweep] table (dotted name = list of values)."""
+    path = Path(path)
+    try:
+        data = tomllib.loads(path.read_text())
+    except OSError as error:
+        raise SpecError(f"Cannot read {path}: {error.strerror}.") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SpecError(f"{path} is not valid TOML: {error}.") from error
+    over = dict(flatten(data.pop("sweep", {})))
+    for name, values in over.items():
+        if not isinstance(values, list) or not values:
+            raise SpecError(f"{path}: sweep over {name} needs a list of values, not {values!r}.")
+    base = RunSpec()
+    if "recipe" in data:
+        from grokscope.recipes import find_recipe
+
+        base = find_recipe(data.pop("recipe"))
+    return from_dict(data, base), over
+
+
+def sweep(base: RunSpec, over: Mapping[str, Iterable[Any]] | None = None) -> list[RunSpec]:
+    """Every combination: `sweep(spec, {"seed": range(5), "prior.strength": [0, 0.1, 1]})`."""
+    over = {name: list(values) for name, values in (over or {}).items()}
+    for name, values in over.items():
+        if not values:
+            raise SpecError(f"The sweep over {name} has no values.")
+    combinations = itertools.product(*over.values())
+    specs = [base.replace(**dict(zip(over, values, strict=True))) for values in combinations]
+    return list({spec.id: spec for spec in specs}.values())
+
+
+@cache
+def field_types(cls: type) -> dict[str, Any]:
+    return typing.get_type_hints(cls)
+
+
+def _build(cls: type, data: Mapping[str, Any], base: Any, where: str) -> Any:
+    hints = field_types(cls)
+    if not isinstance(data, Mapping):
+        raise SpecError(f"{where} must be a table of fields, not {data!r}.")
+    changes = {}
+    for name, value in data.items():
+        if name not in hints:
+            raise SpecError(f"Unknown field {where + name}.{suggest(name, hints)}")
+        if dataclasses.is_dataclass(hints[name]):
+            value = _build(hints[name], value, getattr(base, name), f"{where}{name}.")
+        elif hints[name] is float and isinstance(value, int) and not isinstance(value, bool):
+            value = float(value)
+        elif hasattr(value, "item") and getattr(value, "ndim", None) == 0:
+            value = value.item()  # a NumPy number
+        changes[name] = value
+    return dataclasses.replace(base, **changes)
+
+
+def flatten(data: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
+    """Dotted name and value of every leaf."""
+    for name, value in data.items():
+        if isinstance(value, Mapping):
+            yield from flatten(value, f"{prefix}{name}.")
+        else:
+            yield prefix + name, value
+
+
+def _nest(flat: Mapping[str, Any]) -> dict[str, Any]:
+    """Dotted names to nested dictionaries; a dataclass value replaces a whole section."""
+    result: dict[str, Any] = {}
+    for name, value in flat.items():
+        *path, last = name.split(".")
+        inner = result
+        for part in path:
+            inner = inner.setdefault(part, {})
+        inner[last] = dataclasses.asdict(value) if dataclasses.is_dataclass(value) else value  # type: ignore[arg-type]
+    return result

@@ -1,0 +1,451 @@
+"""Runs on disk: a directory a run, named by the hash of its spec.
+
+    spec.json              what was asked
+    curve.parquet          a row per logged epoch
+    weights.safetensors    the final weights
+    snapshots/EPOCH.safetensors
+    provenance.json        versions, machine, time: never part of the identity
+    outcome.json           what became of it; its presence means finished
+    resume.safetensors     only while a run is under way
+
+Every file appears by an atomic rename, nothing is pickled, and a run under way is held by an
+operating-system lock that dies with its process. The store never deletes what it did not write.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import json
+import math
+import os
+import secrets
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from grokscope.errors import GrokscopeError, SpecError, StoreError, suggest
+from grokscope.spec import RunSpec, flatten, from_dict, to_dict
+
+if TYPE_CHECKING:
+    import polars as pl
+
+Status = Literal["finished", "failed", "partial"]
+
+CURVE, WEIGHTS, RESUME = "curve.parquet", "weights.safetensors", "resume.safetensors"
+SPEC, OUTCOME, PROVENANCE = "spec.json", "outcome.json", "provenance.json"
+SNAPSHOTS, LOCKS, ASIDE = "snapshots", ".locks", "set-aside"
+
+
+def default_root() -> Path:
+    """$GROKSCOPE_STORE, or `runs` in the current directory."""
+    return Path(os.environ.get("GROKSCOPE_STORE", "runs"))
+
+
+class Run:
+    """One entry of a store. Files are read when asked for."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.id = path.name
+
+    def __repr__(self) -> str:
+        return f"<Run {self.id} {self.status}: {describe(self.spec)}>"
+
+    @cached_property
+    def spec(self) -> RunSpec:
+        return from_dict(_read_json(self.path / SPEC))
+
+    @property
+    def status(self) -> Status:
+        if not (self.path / OUTCOME).exists():
+            return "partial"
+        return self.outcome["status"]
+
+    @property
+    def ended(self) -> bool:
+        return (self.path / OUTCOME).exists()
+
+    @property
+    def outcome(self) -> dict[str, Any]:
+        """Event times with threshold, persistence and censoring; phases; final measures."""
+        return _read_json(self.path / OUTCOME)
+
+    @property
+    def provenance(self) -> dict[str, Any]:
+        return _read_json(self.path / PROVENANCE)
+
+    @property
+    def curve(self) -> pl.DataFrame:
+        """A row per logged epoch; partial runs have the rows written so far."""
+        import polars as pl
+
+        path = self.path / CURVE
+        try:
+            return pl.read_parquet(path)
+        except FileNotFoundError as error:
+            raise StoreError(f"Run {self.id} has no rows yet.") from error
+        except (pl.exceptions.PolarsError, OSError) as error:
+            raise _damaged(path, error) from error
+
+    def weights(self, epoch: int | None = None) -> dict[str, np.ndarray]:
+        """The final weights, or those of a snapshot."""
+        if epoch is None:
+            return _read_arrays(self.path / WEIGHTS)
+        if epoch not in self.snapshots:
+            raise StoreError(f"Run {self.id} has no snapshot at epoch {epoch}.")
+        return _read_arrays(self.path / SNAPSHOTS / f"{epoch:08d}.safetensors")
+
+    @property
+    def snapshots(self) -> list[int]:
+        """Epochs of the kept weights, ascending."""
+        return sorted(int(path.stem) for path in (self.path / SNAPSHOTS).glob("*.safetensors"))
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Something in the store that is not a sound run."""
+
+    path: Path
+    kind: Literal["damaged", "partial", "foreign"]
+    sentence: str
+
+
+class Store:
+    """A directory of runs, safe for several processes at once."""
+
+    def __init__(self, root: str | Path | None = None) -> None:
+        self.root = Path(root) if root is not None else default_root()
+
+    def __repr__(self) -> str:
+        return f"<Store {self.root}>"
+
+    # Reading
+
+    def ids(self) -> list[str]:
+        """Names of all entries that look like runs."""
+        if not self.root.is_dir():
+            return []
+        return sorted(p.name for p in self.root.iterdir() if _is_id(p.name) and p.is_dir())
+
+    def runs(self) -> list[Run]:
+        """Every run that can be read; what cannot is `verify`'s matter."""
+        return [run for run in map(self._run, self.ids()) if _readable(run)]
+
+    def get(self, name: str) -> Run:
+        """The run with this name, or the only one that starts with it."""
+        found = [i for i in self.ids() if i.startswith(name)] if name else []
+        if not found:
+            hint = suggest(name, self.ids()) if self.ids() else " It is empty."
+            raise StoreError(f"There is no run {name!r} in {self.root}.{hint}")
+        if len(found) > 1 and name not in found:
+            raise StoreError(f"{name!r} is ambiguous: {', '.join(found[:5])}. Give more digits.")
+        return self._run(name if name in found else found[0])
+
+    def find(self, spec: RunSpec) -> Run:
+        """The entry of a spec, present or not."""
+        return self._run(spec.id)
+
+    def table(self) -> pl.DataFrame:
+        """A row per run: status, event times, final measures, and every field of the spec under
+        its name with underscores (`prior_strength`)."""
+        import polars as pl
+
+        rows = []
+        for run in self.runs():
+            outcome = run.outcome if run.ended else {}
+            final = outcome.get("final", {})
+            rows.append(
+                {
+                    "run": run.id,
+                    "status": run.status,
+                    "epochs": outcome.get("epochs"),
+                    "memorised": outcome.get("memorised", {}).get("epoch"),
+                    "grokked": outcome.get("grokked", {}).get("epoch"),
+                    **{
+                        name: final.get(name)
+                        for name in ("train_accuracy", "test_accuracy", "structure_share")
+                    },
+                    **{k.replace(".", "_"): v for k, v in flatten(to_dict(run.spec))},
+                }
+            )
+        return pl.DataFrame(rows, infer_schema_length=None)
+
+    def sql(self, query: str) -> pl.DataFrame:
+        """SQL over two tables: `runs` (see `table`) and `curves` (every row, with its `run`)."""
+        import polars as pl
+
+        curves = [
+            pl.scan_parquet(run.path / CURVE).select(pl.lit(run.id).alias("run"), pl.all())
+            for run in self.runs()
+            if (run.path / CURVE).exists()
+        ]
+        frames = {"runs": self.table().lazy()}
+        if curves:
+            frames["curves"] = pl.concat(curves, how="diagonal_relaxed")
+        try:
+            return pl.SQLContext(frames).execute(query, eager=True)
+        except pl.exceptions.PolarsError as error:
+            raise SpecError(f"The query failed: {str(error).splitlines()[0]}") from error
+
+    # Writing
+
+    @contextlib.contextmanager
+    def claim(self, name: str) -> Iterator[bool]:
+        """Hold a run for this process; False if another one has it."""
+        import filelock
+
+        with _sentences(self.root):
+            (self.root / LOCKS).mkdir(parents=True, exist_ok=True)
+            lock = filelock.FileLock(self.root / LOCKS / f"{name}.lock")
+            try:
+                lock.acquire(blocking=False)
+            except filelock.Timeout:
+                lock = None
+        try:
+            yield lock is not None
+        finally:
+            if lock is not None:
+                lock.release()
+
+    def begin(self, spec: RunSpec) -> Run:
+        """The entry of a run that is about to be trained."""
+        run = self._run(spec.id)
+        with _sentences(self.root):
+            run.path.mkdir(parents=True, exist_ok=True)
+            if not (run.path / SPEC).exists():
+                _write_json(run.path / SPEC, to_dict(spec))
+        return run
+
+    def save_progress(
+        self,
+        run: Run,
+        curve: Mapping[str, np.ndarray],
+        state: Mapping[str, np.ndarray],
+        provenance: Mapping[str, Any],
+    ) -> None:
+        """A resume point. The curve comes first: if we die in between it has rows too many, which
+        `load_progress` cuts off."""
+        with _sentences(self.root):
+            _write_curve(run.path / CURVE, curve)
+            _write_json(run.path / PROVENANCE, provenance)
+            _write_arrays(run.path / RESUME, state)
+
+    def load_progress(self, run: Run) -> tuple[dict[str, np.ndarray], pl.DataFrame] | None:
+        """State and curve up to it, or None if there is nothing to go on from."""
+        if not (run.path / RESUME).exists():
+            return None
+        state = _read_arrays(run.path / RESUME)
+        curve = run.curve
+        if "step" not in state or "epoch" not in curve.columns:
+            raise _damaged(run.path / RESUME, "it is not a resume point")
+        return state, curve.filter(curve["epoch"] <= int(state["step"]))
+
+    def save_snapshot(self, run: Run, epoch: int, weights: Mapping[str, np.ndarray]) -> None:
+        with _sentences(self.root):
+            (run.path / SNAPSHOTS).mkdir(exist_ok=True)
+            _write_arrays(run.path / SNAPSHOTS / f"{epoch:08d}.safetensors", weights)
+
+    def finish(
+        self,
+        run: Run,
+        curve: Mapping[str, np.ndarray],
+        weights: Mapping[str, np.ndarray],
+        outcome: Mapping[str, Any],
+        provenance: Mapping[str, Any],
+    ) -> None:
+        """Everything, the outcome last: whoever sees it can trust the rest."""
+        with _sentences(self.root):
+            _write_curve(run.path / CURVE, curve)
+            _write_arrays(run.path / WEIGHTS, weights)
+            _write_json(run.path / PROVENANCE, provenance)
+            sums = {n: _checksum(run.path / n) for n in (SPEC, CURVE, WEIGHTS)}
+            _write_json(run.path / OUTCOME, {**outcome, "files": sums}, durable=True)
+            (run.path / RESUME).unlink(missing_ok=True)
+
+    def set_aside(self, path: Path) -> Path:
+        """Move something out of the way, into `set-aside`, without losing it."""
+        with _sentences(self.root):
+            (self.root / ASIDE).mkdir(parents=True, exist_ok=True)
+            goal = self.root / ASIDE / f"{path.name}-{secrets.token_hex(3)}"
+            shutil.move(path, goal)
+        return goal
+
+    # Checking
+
+    def verify(self) -> list[Problem]:
+        """Every entry read and compared with its checksums."""
+        if not self.root.is_dir():
+            raise StoreError(f"There is no store at {self.root}.")
+        problems = []
+        for path in sorted(self.root.iterdir()):
+            if path.name in (LOCKS, ASIDE):
+                continue
+            if not (path.is_dir() and _is_id(path.name)):
+                problems.append(Problem(path, "foreign", "not a run; move it elsewhere"))
+            elif problem := self._check(self._run(path.name)):
+                problems.append(problem)
+        return problems
+
+    def _check(self, run: Run) -> Problem | None:
+        if not (run.path / SPEC).exists():
+            return Problem(run.path, "foreign", f"it has no {SPEC}; move it elsewhere")
+        try:
+            if run.spec.id != run.id:
+                return Problem(run.path, "foreign", f"its spec belongs to run {run.spec.id}")
+            if not run.ended:
+                done = self.load_progress(run)
+                rows = 0 if done is None else int(done[0]["step"])
+                return Problem(
+                    run.path,
+                    "partial",
+                    f"under way or interrupted at epoch {rows} of {run.spec.training.epochs}; "
+                    "train the same spec again to go on",
+                )
+            sums = run.outcome["files"]
+            for name, expected in sums.items():
+                if _checksum(run.path / name) != expected:
+                    return Problem(run.path / name, "damaged", "its checksum is wrong")
+            for epoch in run.snapshots:
+                run.weights(epoch)
+        except (GrokscopeError, OSError, KeyError, TypeError, ValueError) as error:
+            return Problem(run.path, "damaged", str(error).rstrip("."))
+        return None
+
+    def _run(self, name: str) -> Run:
+        return Run(self.root / name)
+
+
+def describe(spec: RunSpec) -> str:
+    """What sets a run apart from the defaults, in one line."""
+    changed = spec.changed()
+    changed.pop("task.fingerprint", None)
+    parts = [f"{name}={_short(value)}" for name, value in changed.items()]
+    return " ".join(parts) or "defaults"
+
+
+def _short(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _is_id(name: str) -> bool:
+    return len(name) == 16 and all(c in "0123456789abcdef" for c in name)
+
+
+def _readable(run: Run) -> bool:
+    try:
+        return run.spec is not None and (not run.ended or "status" in run.outcome)
+    except GrokscopeError:
+        return False
+
+
+def _damaged(path: Path, error: object) -> StoreError:
+    first = str(error).splitlines()[0] if str(error) else type(error).__name__
+    return StoreError(
+        f"{path} cannot be read ({first}). `grokscope verify --set-aside` moves what is damaged "
+        "out of the way; then train again."
+    )
+
+
+@contextlib.contextmanager
+def _sentences(root: Path) -> Iterator[None]:
+    """Disk trouble as a sentence. What was finished before stays as it was."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            what = "The disk is full"
+        elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+            what = "The store is not writable"
+        else:
+            what = error.strerror or str(error)
+        where = error.filename or root
+        raise StoreError(
+            f"{what}: {where}. Nothing finished is lost; make room or choose another --store, and "
+            "train again to go on."
+        ) from error
+
+
+def _replace(path: Path, data: bytes, durable: bool = False) -> None:
+    """Write beside, then rename: readers see the old file or the new one, never half of one."""
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        with open(beside, "wb") as file:
+            file.write(data)
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
+        os.replace(beside, path)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
+
+
+def _write_json(path: Path, data: Mapping[str, Any], durable: bool = False) -> None:
+    text = json.dumps(_finite(data), indent=1, sort_keys=True, allow_nan=False)
+    _replace(path, (text + "\n").encode(), durable)
+
+
+def _finite(value: Any) -> Any:
+    """JSON has no NaN: it becomes null."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, Mapping):
+        return {key: _finite(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(inner) for inner in value]
+    return value
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        data = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise _damaged(path, error) from error
+    if not isinstance(data, dict):
+        raise _damaged(path, "not an object")
+    return data
+
+
+def _write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
+    from safetensors.numpy import save
+
+    _replace(path, save({name: np.ascontiguousarray(array) for name, array in arrays.items()}))
+
+
+def _read_arrays(path: Path) -> dict[str, np.ndarray]:
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
+    try:
+        return load(path.read_bytes())
+    except (OSError, SafetensorError, ValueError) as error:
+        raise _damaged(path, error) from error
+
+
+def _write_curve(path: Path, curve: Mapping[str, np.ndarray]) -> None:
+    import io
+
+    import polars as pl
+
+    buffer = io.BytesIO()
+    # Arrays of shape (rows, T) become list columns.
+    frame = pl.DataFrame(
+        {n: v.tolist() if v.ndim > 1 else v for n, v in curve.items()},
+        schema_overrides={n: pl.List(pl.Float32) for n, v in curve.items() if v.ndim > 1},
+    )
+    frame.write_parquet(buffer, compression="zstd", statistics=False)
+    _replace(path, buffer.getvalue())
+
+
+def _checksum(path: Path) -> str:
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError as error:
+        raise _damaged(path, error) from error

@@ -1,0 +1,7 @@
+"""What is asked: sequences whose dependency graph is known."""
+
+from grokscope.tasks.data import TaskData
+from grokscope.tasks.rules import custom_task, pin_rule
+from grokscope.tasks.sequences import build_task
+
+__all__ = ["TaskData", "build_task", "custom_task", "pin_rule"]

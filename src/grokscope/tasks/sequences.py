@@ -1,0 +1,185 @@
+"""From operands to sequences: where the operands stand, what stands between them, who is tested.
+
+n examples, T positions, k operands.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from grokscope.errors import SpecError
+from grokscope.spec import TaskSpec
+from grokscope.tasks.data import TaskData
+from grokscope.tasks.rules import (
+    BUILT_IN,
+    call_rule,
+    load_rule,
+    pin_rule,
+    primitive_root_cycle,
+    unravel,
+)
+from grokscope.validation import is_prime, operand_values
+
+MOST_EXAMPLES = 2_000_000
+
+
+def build_task(task: TaskSpec, seed: int = 0) -> TaskData:
+    """The examples of a task. Pure: the same spec and seed give the same arrays, everywhere."""
+    seed = task.seed if task.seed >= 0 else seed
+    # One stream per choice, so that e.g. another alphabet leaves the split alone.
+    sample, place, noise, cut = (np.random.default_rng([seed, stream]) for stream in range(4))
+    if task.kind == "parity":
+        bits = _draw_examples(task, 2, task.bits, sample)
+        positions = np.tile(_spread(task.operands, task.bits), (len(bits), 1))
+        operands = np.take_along_axis(bits, positions, axis=1)
+        tokens = np.concatenate([bits, np.full((len(bits), 1), 2)], axis=1)
+        vocabulary = 3
+    else:
+        values = operand_values(task)
+        operands = _draw_examples(task, values, task.operands, sample)
+        if task.kind == "division":
+            operands = operands[operands[:, 1] != 0]
+        length = task.length or 2 * task.operands + 1
+        positions = _place(task, len(operands), length, place)
+        tokens, vocabulary = _fill(task, operands, positions, length, values, noise)
+    labels = _label(task, operands)
+    oracle = np.zeros(tokens.shape, np.float32)
+    np.put_along_axis(oracle, positions, np.float32(1 / task.operands), axis=1)
+    train, test = _split(task, operands, cut)
+    return TaskData(
+        tokens=tokens.astype(np.int32),
+        labels=labels.astype(np.int32),
+        oracle=oracle,
+        operands=operands.astype(np.int32),
+        train=train,
+        test=test,
+        mirrored=_find_mirrored(task, operands, train, test),
+        vocabulary=vocabulary,
+        classes=_count_classes(task, labels),
+        cycle=_cycle(task),
+    )
+
+
+def _draw_examples(
+    task: TaskSpec, values: int, count: int, rng: np.random.Generator
+) -> np.ndarray:  # (n, count)
+    space = values**count
+    wanted = task.examples or space
+    if wanted > space:
+        raise SpecError(f"task.examples is {wanted}, but there are only {space} examples.")
+    if wanted > MOST_EXAMPLES:
+        raise SpecError(
+            f"This task has {space} examples; set task.examples to at most {MOST_EXAMPLES}."
+        )
+    if wanted == space:
+        index = np.arange(space)
+    elif space <= 4 * MOST_EXAMPLES:
+        index = rng.permutation(space)[:wanted]
+    else:
+        index = np.array([], dtype=np.int64)
+        while len(index) < wanted:  # the space is far larger than the sample: few rounds
+            drawn = rng.integers(0, space, size=wanted + wanted // 8 + 8)
+            both = np.concatenate([index, drawn])
+            index = both[np.sort(np.unique(both, return_index=True)[1])][:wanted]
+    return unravel(index, values, count)
+
+
+def _spread(count: int, slots: int) -> np.ndarray:
+    """Positions of `count` operands, evenly among `slots`: 0 and 2 for two among four."""
+    return np.arange(count) * slots // count
+
+
+def _place(
+    task: TaskSpec, n: int, length: int, rng: np.random.Generator
+) -> np.ndarray:  # (n, k), ascending
+    slots = length - 1
+    if task.positions == "fixed":
+        return np.tile(_spread(task.operands, slots), (n, 1))
+    return np.sort(rng.permuted(np.tile(np.arange(slots), (n, 1)), axis=1)[:, : task.operands], 1)
+
+
+def _fill(
+    task: TaskSpec,
+    operands: np.ndarray,
+    positions: np.ndarray,
+    length: int,
+    values: int,
+    rng: np.random.Generator,
+) -> tuple[np.ndarray, int]:
+    """Tokens 0..values-1 are operands, then come distractors of their own, last the query."""
+    own = task.alphabet == 1 or task.distractors == "own"
+    vocabulary = values + (task.alphabet if own else 0) + 1
+    drawn = rng.integers(0, task.alphabet, size=(len(operands), length))
+    tokens = drawn + (values if own else 0)
+    np.put_along_axis(tokens, positions, operands, axis=1)
+    tokens[:, -1] = vocabulary - 1
+    return tokens, vocabulary
+
+
+def _label(task: TaskSpec, operands: np.ndarray) -> np.ndarray:
+    if task.kind == "custom":
+        rule = load_rule(task.rule)
+        pin_rule(task, rule)
+        return call_rule(rule, operands, task.modulus, task.rule)
+    argument = task.symbols if task.kind == "permutation" else task.modulus
+    return BUILT_IN[task.kind](operands.astype(np.int64), argument)
+
+
+def _count_classes(task: TaskSpec, labels: np.ndarray) -> int:
+    if task.kind == "parity":
+        return 2
+    if task.kind == "custom":
+        return int(labels.max()) + 1
+    return operand_values(task)
+
+
+def _orbits(task: TaskSpec, operands: np.ndarray) -> np.ndarray:
+    """A number for each example, equal for equal operands in any order.  (n,)"""
+    base = operand_values(task)
+    if base**task.operands >= 2**62:
+        raise SpecError(f"{task.operands} operands of {base} values are too many to compare.")
+    return np.sort(operands, axis=1) @ base ** np.arange(task.operands)
+
+
+def _split(
+    task: TaskSpec, operands: np.ndarray, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    n = len(operands)
+    wanted = int(n * task.train_fraction)
+    if not 0 < wanted < n:
+        raise SpecError(
+            f"{n} examples with task.train_fraction {task.train_fraction} leave "
+            f"{wanted} to train on and {n - wanted} to test."
+        )
+    order = rng.permutation(n)
+    if task.split == "plain" or task.kind == "parity":
+        return np.sort(order[:wanted]), np.sort(order[wanted:])
+    orbit = _orbits(task, operands)
+    _, orbit, sizes = np.unique(orbit, return_inverse=True, return_counts=True)
+    chosen = np.zeros(len(sizes), dtype=bool)
+    room = wanted
+    for candidate in rng.permutation(len(sizes)):  # skip what no longer fits: ends exactly full
+        if sizes[candidate] <= room:
+            chosen[candidate] = True
+            room -= sizes[candidate]
+    inside = chosen[orbit]
+    if not inside.any():
+        raise SpecError("No group of mirrored examples fits into the training share.")
+    return np.flatnonzero(inside), np.flatnonzero(~inside)
+
+
+def _find_mirrored(
+    task: TaskSpec, operands: np.ndarray, train: np.ndarray, test: np.ndarray
+) -> np.ndarray:  # (n_test,) bool
+    if task.kind == "parity" or task.operands == 1:
+        return np.zeros(len(test), dtype=bool)
+    orbit = _orbits(task, operands)
+    return np.isin(orbit[test], orbit[train])
+
+
+def _cycle(task: TaskSpec) -> np.ndarray:
+    if task.kind in ("addition", "subtraction", "custom"):
+        return np.arange(task.modulus)
+    if task.kind in ("multiplication", "division") and is_prime(task.modulus):
+        return primitive_root_cycle(task.modulus)
+    return np.array([], dtype=np.int64)
