@@ -1,0 +1,75 @@
+"""What every statement needs before its formula: one array namespace, and checked numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import array_api_compat
+
+Array = Any  # a NumPy, JAX or PyTorch array, or a Python number
+Namespace = Any  # the module of array functions that belongs to an array
+
+
+def promote(*arguments: Array) -> tuple[Any, ...]:
+    """The array namespace of the arguments, followed by the arguments as floating arrays of it.
+
+    Python numbers and NumPy arrays join whatever other library is present, so that a NumPy oracle
+    can meet traced JAX attention; with nothing but Python numbers the namespace is NumPy.
+    """
+    arrays = [x for x in arguments if not isinstance(x, (bool, int, float, list, tuple))]
+    foreign = [x for x in arrays if not array_api_compat.is_numpy_array(x)]
+    if arrays:
+        xp = array_api_compat.array_namespace(*(foreign or arrays))
+    else:
+        import array_api_compat.numpy as xp
+    dtypes = [x.dtype for x in foreign or arrays if xp.isdtype(x.dtype, "real floating")]
+    dtype = xp.result_type(*dtypes) if dtypes else xp.asarray(0.0).dtype
+
+    placement = _placement(xp, foreign[0]) if foreign else {}
+
+    def convert(x: Array) -> Array:
+        known = isinstance(x, (bool, int, float, list, tuple))
+        if known or (foreign and array_api_compat.is_numpy_array(x)):
+            return xp.asarray(x, dtype=dtype, **placement)
+        return x if xp.isdtype(x.dtype, "real floating") else xp.astype(x, dtype)
+
+    return xp, *(convert(x) for x in arguments)
+
+
+def _placement(xp: Namespace, like: Array) -> dict[str, Any]:
+    """Where to create a new array: JAX places it by itself, PyTorch has to be told."""
+    return {"device": like.device} if array_api_compat.is_torch_namespace(xp) else {}
+
+
+def select(xp: Namespace, positions: int, place: Any, like: Array) -> Array:
+    """Mask (..., T), true at `place`, which is one integer or an integer array (...)."""
+    placement = _placement(xp, like)
+    return xp.arange(positions, **placement) == xp.asarray(place, **placement)[..., None]
+
+
+def is_known(*values: Array) -> bool:
+    """Whether the values are plain numbers, which can be checked without breaking a trace."""
+    return all(isinstance(value, (int, float)) for value in values)
+
+
+def require_positive(name: str, value: Array) -> None:
+    if is_known(value) and not value > 0:
+        raise ValueError(f"{name} is {value}, but it must be positive.")
+
+
+def require_non_negative(name: str, value: Array) -> None:
+    if is_known(value) and not value >= 0:
+        raise ValueError(f"{name} is {value}, but it must not be negative.")
+
+
+def require_fraction(name: str, value: Array) -> None:
+    if is_known(value) and not 0 < value < 1:
+        raise ValueError(f"{name} is {value}, but it must lie strictly between 0 and 1.")
+
+
+def require_decay(learning_rate: Array, weight_decay: Array) -> None:
+    if is_known(learning_rate, weight_decay) and not 0 < learning_rate * weight_decay < 1:
+        raise ValueError(
+            f"The decay of one step, learning rate {learning_rate} times weight decay "
+            f"{weight_decay}, must lie strictly between 0 and 1."
+        )
