@@ -23,8 +23,9 @@ def no_penalty(attention: Array, target: Array) -> Array:  # (..., T), (..., T) 
 
 
 def divergence_penalty(attention: Array, target: Array) -> Array:
-    """KL(target || alpha) (eq. 6). For softmax its gradient on the logits is alpha - target (eq. 45),
-    whatever the loss. Under linear-ReLU attention a position with a negative logit gets none."""
+    """KL(target || alpha) (eq. 6). For softmax its gradient on the logits is alpha - target
+    (eq. 45), whatever the loss. Under linear-ReLU attention a position with a negative logit gets
+    none."""
     return structural_divergence(attention, target)
 
 

@@ -14,9 +14,8 @@ _PAPER = RunSpec().replace(
 )
 _SMOKE = RunSpec().replace(
     **{
-        "task.modulus": 23,
+        "task.modulus": 29,
         "task.train_fraction": 0.7,
-        "model.width": 32,
         "model.hidden": 128,
         "optimiser.lr": 3e-3,
         "training.epochs": 1500,
@@ -35,7 +34,7 @@ RECIPES: dict[str, tuple[str, RunSpec]] = {
         RunSpec().replace(**{"task.alphabet": 59, "prior.kind": "oracle"}),
     ),
     "smoke": ("seconds; for trying things out", _SMOKE),
-    "smoke-noise": ("noise at smoke scale", _SMOKE.replace(**{"task.alphabet": 23})),
+    "smoke-noise": ("noise at smoke scale", _SMOKE.replace(**{"task.alphabet": 29})),
     "paper": ("the paper's set-up: addition modulo 113, 10,000 epochs", _PAPER),
     "paper-noise": ("noise at paper scale", _PAPER.replace(**{"task.alphabet": 113})),
     "paper-dial": (

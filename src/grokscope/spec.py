@@ -251,6 +251,17 @@ def from_dict(data: Mapping[str, Any], base: RunSpec | None = None) -> RunSpec:
     return _build(RunSpec, data, base or RunSpec(), "")
 
 
+def to_toml(spec: RunSpec) -> str:
+    """The fields that differ from their defaults, as a TOML file that `from_toml` takes back."""
+    tables: dict[str, list[str]] = {}
+    for name, value in spec.changed().items():
+        table, _, last = name.rpartition(".")
+        tables.setdefault(table, []).append(f"{last} = {json.dumps(value)}")
+    # Keys without a table must come first in TOML.
+    order = sorted(tables.items(), key=lambda item: item[0] != "")
+    return "\n".join("\n".join([f"[{t}]"] * bool(t) + lines) + "\n" for t, lines in order)
+
+
 def from_toml(path: str | Path) -> tuple[RunSpec, dict[str, list[Any]]]:
     """The spec of a TOML file, and its optional [sweep] table (dotted name = list of values)."""
     path = Path(path)

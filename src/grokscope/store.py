@@ -207,11 +207,13 @@ class Store:
             try:
                 lock.acquire(blocking=False)
             except filelock.Timeout:
-                lock = None
+                mine = False
+            else:
+                mine = True
         try:
-            yield lock is not None
+            yield mine
         finally:
-            if lock is not None:
+            if mine:
                 lock.release()
 
     def begin(self, spec: RunSpec) -> Run:
@@ -416,7 +418,7 @@ def _read_json(path: Path) -> dict[str, Any]:
 def _write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
     from safetensors.numpy import save
 
-    _replace(path, save({name: np.ascontiguousarray(array) for name, array in arrays.items()}))
+    _replace(path, save({name: np.asarray(array, order="C") for name, array in arrays.items()}))
 
 
 def _read_arrays(path: Path) -> dict[str, np.ndarray]:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 from grokscope.engine.events import Event, Listener, ignore
-from grokscope.errors import GrokscopeError, TrainingError
+from grokscope.errors import GrokscopeError, SpecError, TrainingError
 from grokscope.spec import RunSpec, from_dict, to_dict
 from grokscope.store import Run, Store
 from grokscope.tasks import pin_rule
@@ -195,18 +195,27 @@ def work_through(
     """Train every spec that nobody else does, then wait until the others have done theirs."""
     import jax
 
+    from grokscope.engine.compilation import keep_programs
+
+    keep_programs()
     if execution == "auto":
         execution = BY_BACKEND.get(jax.default_backend(), "vmap")
     left = {spec.id: spec for spec in specs}
+    refused: list[SpecError] = []
     while left:
         before = len(left)
         groups = _group(left.values()) if execution == "vmap" else [[s] for s in left.values()]
         for group in groups:
-            _train_free(group, store, listen)
-            # Others may have ended runs meanwhile; they are no longer ours to look at.
+            try:
+                _train_free(group, store, listen)
+            except SpecError as error:  # an impossible run must not keep the others waiting
+                refused.append(error)
+                left = {n: s for n, s in left.items() if s not in group}
         left = {name: spec for name, spec in left.items() if not store.find(spec).ended}
-        if left and len(left) == before:
+        if left and len(left) == before:  # all that is left is held by others
             time.sleep(POLL_SECONDS)
+    if refused:
+        raise refused[0]
 
 
 def _train_free(specs: Sequence[RunSpec], store: Store, listen: Listener) -> None:

@@ -180,7 +180,8 @@ def _teacher_attention(spec: RunSpec, data: TaskData, store: Store) -> np.ndarra
     tokens = theirs.tokens if by_position else data.tokens
     params = {name: jnp.asarray(array) for name, array in run.weights().items()}
     shape = shape_of(run.spec, theirs)
-    attention = minimal.normalise(minimal.score(params, tokens, shape), shape.attention)
+    scores = minimal.score(params, jnp.asarray(tokens), shape)
+    attention = minimal.normalise(scores, shape.attention)
     posterior = np.asarray(attention.mean(axis=1))
     if by_position:
         posterior = np.broadcast_to(posterior.mean(axis=0), data.oracle.shape)

@@ -102,7 +102,7 @@ def _restore(progress: Progress, fresh: State, store: Store, listen: Listener) -
     curve = saved[1]
     progress.blocks = [
         {
-            name: np.stack(curve[name].to_list()).astype(np.float32)  # type: ignore[arg-type]
+            name: np.stack(curve[name].to_list()).astype(np.float32)
             if curve[name].dtype.is_nested()
             else curve[name].to_numpy()
             for name in curve.columns
@@ -145,7 +145,7 @@ def _loop(
             rows = int(np.clip(asked * CHUNK_SECONDS / seconds, 1, min(BLOCK, 4 * asked)))
 
 
-def _save(progress: Progress, state: State, store: Store, listen: Listener) -> bool:
+def _save(progress: Progress, state: Any, store: Store, listen: Listener) -> bool:
     """Write what there is; True if the run is over."""
     run, curve = progress.run, progress.curve
     provenance = {"segments": progress.segments}

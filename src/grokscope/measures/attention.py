@@ -15,7 +15,7 @@ TINY = 1e-30  # keeps logarithms of empty positions finite in float32
 
 
 def structural_divergence(attention: Array, oracle: Array) -> Array:  # (..., T), (..., T) -> (...)
-    """D = KL(alpha* || alpha) = sum_i alpha*_i log(alpha*_i / alpha_i), in nats (paper 1, sec. 1)."""
+    """D = KL(alpha* || alpha) = sum_i alpha*_i log(alpha*_i / alpha_i), in nats (sec. 4.3)."""
     xp = array_namespace(attention)
     ratio = xp.log(xp.clip(oracle, min=TINY)) - xp.log(xp.clip(attention, min=TINY))
     return xp.sum(oracle * ratio, axis=-1)

@@ -93,12 +93,13 @@ def find_phases(curve: Mapping[str, np.ndarray], training: TrainingSpec) -> list
     """The four phases of section 5.1, each by its rule, each found or not.
 
     1 memorisation: from 0 to the memorisation time.
-    2 plateau: from there to the earlier of resurgence and rise; found if it lasts `persistence` rows.
+    2 plateau: from there to the earlier of resurgence and rise; found if it has more than
+      `persistence` rows.
     3 resurgence: D, smoothed over `persistence` rows, has made its first tenth of the fall from its
       plateau value (the largest after memorisation) to its value at grokking; found if that fall is
       at least 0.02 nats and begins before the rise.
-    4 grokking: from the last row at which test accuracy has made at most a tenth of the way from its
-      value at memorisation to the threshold, to the grok time.
+    4 grokking: from the last row at which test accuracy has made at most a tenth of the way from
+      its value at memorisation to the threshold, to the grok time.
     """
     epochs = np.asarray(curve["epoch"])
     memorised = find_memorisation(curve, training).epoch

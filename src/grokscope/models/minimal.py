@@ -68,11 +68,14 @@ def init(key: jax.Array, shape: Shape, scale: float | jax.Array = 1.0) -> Params
     }
     if shape.heads > 1:
         sizes["output"] = (d, d)
-    params = {}
-    for index, (name, size) in enumerate(sizes.items()):
-        fan_in = d if name in ("embedding", "position") else size[0]
-        noise = jax.random.normal(jax.random.fold_in(key, index), size, jnp.float32)
-        params[name] = noise * (scale / jnp.sqrt(jnp.float32(fan_in)))
+    # One draw for all arrays: a generator per array takes seconds to compile.
+    noise = jax.random.normal(key, (sum(a * b for a, b in sizes.values()),), jnp.float32)
+    params, begin = {}, 0
+    for name, (rows, columns) in sizes.items():
+        fan_in = d if name in ("embedding", "position") else rows
+        block = noise[begin : begin + rows * columns].reshape(rows, columns)
+        params[name] = block * (scale / jnp.sqrt(jnp.float32(fan_in)))
+        begin += rows * columns
     params["hidden_bias"] = jnp.zeros(m, jnp.float32)
     params["readout_bias"] = jnp.zeros(shape.classes, jnp.float32)
     return params

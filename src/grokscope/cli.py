@@ -1,0 +1,377 @@
+"""The command line. Options come from the dataclasses, so every field of a spec has its flag and
+its help; errors are sentences with an exit code of their own."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import tyro
+from tyro.conf import Positional, arg
+
+from grokscope.errors import GrokscopeError, SpecError, suggest
+from grokscope.spec import RunSpec, from_toml, sweep
+
+INTERRUPTED = 130
+
+
+@dataclass
+class Train:
+    """Train a recipe or a TOML spec, with overrides; what the store has is not trained again.
+
+    grokscope train laptop --prior.kind oracle --over seed=0..4 prior.strength=0.1,1,10
+    """
+
+    source: Positional[str] = "laptop"
+    """A recipe (see `grokscope recipes`) or a TOML file."""
+    over: tuple[str, ...] = ()
+    """Sweep: name=value,value or name=first..last, as many as you like."""
+    store: Path | None = None
+    """Where runs are kept. Default: $GROKSCOPE_STORE or ./runs."""
+    processes: int | None = None
+    """Worker processes. Default: one per core where that pays."""
+    execution: Literal["auto", "one-by-one", "vmap"] = "auto"
+    """How runs of equal shape are trained."""
+    quiet: bool = False
+    """Print nothing but errors."""
+    dry_run: bool = False
+    """List the runs and what the store has of them, and stop."""
+    spec: Annotated[RunSpec, arg(name="")] = field(default_factory=RunSpec)
+
+
+@dataclass
+class Demo:
+    """Two transformers on the same task: one waits, one is given the structural prior."""
+
+    store: Path | None = None
+    """Where the two runs are kept. Default: $GROKSCOPE_STORE or ./runs."""
+    page: Path = Path("demo/index.html")
+    """The page to write."""
+    quiet: bool = False
+    """Print nothing but errors."""
+
+
+@dataclass
+class Runs:
+    """List the runs of a store, filtered; or ask in SQL.
+
+    grokscope runs --where "task_alphabet = 8 and grokked is not null"
+    grokscope runs --sql "select run, max(test_accuracy) from curves group by run"
+    """
+
+    where: str = ""
+    """SQL condition over the columns of the run table (fields with underscores)."""
+    sql: str = ""
+    """A whole query over the tables `runs` and `curves`."""
+    store: Path | None = None
+    """The store. Default: $GROKSCOPE_STORE or ./runs."""
+    json: bool = False
+    """One JSON object a row instead of a table."""
+
+
+@dataclass
+class Show:
+    """One run: what it was, what became of it, its phases."""
+
+    run: Positional[str]
+    """Name of the run, or enough of its first digits."""
+    store: Path | None = None
+    """The store. Default: $GROKSCOPE_STORE or ./runs."""
+    json: bool = False
+    """Spec, outcome and provenance as JSON."""
+
+
+@dataclass
+class Figure:
+    """Draw runs: PNG, SVG, HTML or Vega-Lite JSON, by the suffix of the file."""
+
+    runs: Positional[tuple[str, ...]]
+    """Runs to draw; runs that differ only in their seed become one band."""
+    kind: str = "accuracy"
+    """Which figure; `--kind help` lists them."""
+    out: Path = Path("figure.svg")
+    """The file to write."""
+    store: Path | None = None
+    """The store. Default: $GROKSCOPE_STORE or ./runs."""
+
+
+@dataclass
+class Report:
+    """A self-contained HTML page about runs: figures, phases, how sure we are."""
+
+    runs: Positional[tuple[str, ...]]
+    """Runs to report on."""
+    out: Path = Path("report.html")
+    """The page to write."""
+    title: str = "Grokking under the scope"
+    """Its title."""
+    store: Path | None = None
+    """The store. Default: $GROKSCOPE_STORE or ./runs."""
+
+
+@dataclass
+class Verify:
+    """Check every entry of a store: damaged, partial and foreign ones, and what to do."""
+
+    store: Path | None = None
+    """The store. Default: $GROKSCOPE_STORE or ./runs."""
+    set_aside: bool = False
+    """Move what is damaged or foreign into set-aside/ (nothing is deleted)."""
+
+
+@dataclass
+class Recipes:
+    """List the recipes; with a name, print it as a TOML spec."""
+
+    name: Positional[str] = ""
+    """A recipe."""
+
+
+COMMANDS: dict[str, type] = {
+    "demo": Demo,
+    "train": Train,
+    "runs": Runs,
+    "show": Show,
+    "figure": Figure,
+    "report": Report,
+    "verify": Verify,
+    "recipes": Recipes,
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Entry point of the `grokscope` command."""
+    sys.exit(run(list(sys.argv[1:] if arguments is None else arguments)))
+
+
+def run(arguments: list[str]) -> int:
+    """Carry out a command line; the exit code."""
+    try:
+        if not arguments or arguments[0] in ("-h", "--help"):
+            print(_overview())
+            return 0
+        if arguments[0] == "--version":
+            from grokscope import __version__
+
+            print(f"grokscope {__version__}")
+            return 0
+        name, *rest = arguments
+        if name not in COMMANDS:
+            raise SpecError(f"There is no command {name!r}.{suggest(name, COMMANDS)}")
+        return ACTIONS[name](_parse(name, rest))
+    except GrokscopeError as error:
+        print(f"grokscope: {error}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        print(
+            "\ngrokscope: interrupted. The same command goes on from the last resume point.",
+            file=sys.stderr,
+        )
+        return INTERRUPTED
+    except BrokenPipeError:  # `grokscope runs | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def _overview() -> str:
+    lines = ["grokscope: see why, and when, a transformer groks.", ""]
+    lines += ["usage: grokscope COMMAND [options]", ""]
+    for name, command in COMMANDS.items():
+        lines.append(f"  {name:<9}{(command.__doc__ or '').splitlines()[0]}")
+    return "\n".join([*lines, "", "`grokscope COMMAND --help` lists the options of a command."])
+
+
+def _parse(name: str, rest: list[str]) -> Any:
+    command = COMMANDS[name]
+    default = None
+    if name == "train":
+        # The overrides are laid over the recipe or file, so that has to be read first.
+        source = rest[0] if rest and not rest[0].startswith("-") else "laptop"
+        base, over = load_source(source)
+        given = tuple(f"{k}={','.join(map(str, v))}" for k, v in over.items())
+        default = Train(source=source, spec=base, over=given)
+    options = tyro.cli(command, prog=f"grokscope {name}", args=rest, default=default)
+    if default is not None and options.source != default.source:
+        raise SpecError(f"Name the recipe or file first: grokscope train {options.source} ...")
+    return options
+
+
+def load_source(source: str) -> tuple[RunSpec, dict[str, list[Any]]]:
+    """Spec and sweep of a recipe or of a TOML file."""
+    from grokscope.recipes import find_recipe
+
+    if source.endswith(".toml") or os.sep in source:
+        return from_toml(source)
+    return find_recipe(source), {}
+
+
+def parse_over(items: Sequence[str]) -> dict[str, list[Any]]:
+    """`seed=0..4` and `prior.strength=0.1,1` as lists of values."""
+    result: dict[str, list[Any]] = {}
+    for item in items:
+        name, equals, text = item.partition("=")
+        if not equals or not text:
+            raise SpecError(f"--over takes name=value,value or name=first..last, not {item!r}.")
+        first, dots, last = text.partition("..")
+        if dots and first.isdigit() and last.isdigit():
+            result[name] = list(range(int(first), int(last) + 1))
+        else:
+            result[name] = [_value(part) for part in text.split(",")]
+    return result
+
+
+def _value(text: str) -> Any:
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def do_train(options: Train) -> int:
+    from grokscope.engine.execution import train
+    from grokscope.store import Store, describe
+    from grokscope.terminal import Watch, outcome_table, say
+
+    if options.processes is not None and options.processes < 1:
+        raise SpecError(f"--processes is {options.processes}; it must be at least 1.")
+    specs = sweep(options.spec, parse_over(options.over))
+    store = Store(options.store)
+    if options.dry_run:
+        for spec in specs:
+            state = store.find(spec).status if store.find(spec).path.exists() else "to train"
+            print(f"{spec.id}  {state:<9} {describe(spec)}")
+        return 0
+    with Watch(specs, quiet=options.quiet) as watch:
+        runs = train(
+            specs,
+            store,
+            processes=options.processes,
+            execution=options.execution,
+            listen=watch,
+        )
+    if not options.quiet:
+        say(outcome_table(runs))
+    return 4 if any(run.status == "failed" for run in runs) else 0
+
+
+def do_demo(options: Demo) -> int:
+    from grokscope.demo import run_demo
+
+    return run_demo(options.store, options.page, options.quiet)
+
+
+def do_runs(options: Runs) -> int:
+    from grokscope.store import Store
+    from grokscope.terminal import frame_table, outcome_table, say
+
+    store = Store(options.store)
+    if not options.sql and not options.where:
+        runs = store.runs()
+        if options.json:
+            print(store.table().write_ndjson(), end="")
+        elif runs:
+            say(outcome_table(runs))
+        else:
+            print(f"No runs in {store.root}. `grokscope train` makes some.")
+        return 0
+    if options.sql and options.where:
+        raise SpecError("Give --where or --sql, not both.")
+    frame = store.sql(options.sql or f"select run from runs where {options.where}")
+    if options.json:
+        print(frame.write_ndjson(), end="")
+    elif options.sql:
+        say(frame_table(frame))
+    elif len(frame):
+        say(outcome_table([store.get(name) for name in frame["run"]]))
+    else:
+        print("No run fits.")
+    return 0
+
+
+def do_show(options: Show) -> int:
+    from grokscope.spec import to_dict
+    from grokscope.store import Store
+    from grokscope.terminal import say, show_run
+
+    run = Store(options.store).get(options.run)
+    if options.json:
+        outcome = run.outcome if run.ended else None
+        data = {"run": run.id, "spec": to_dict(run.spec), "outcome": outcome}
+        print(json.dumps(data, indent=1))
+    else:
+        say(*show_run(run))
+    return 0
+
+
+def do_figure(options: Figure) -> int:
+    from grokscope.report import CHARTS, group_runs, save_chart
+    from grokscope.store import Store
+
+    if options.kind not in CHARTS:
+        raise SpecError(f"There is no figure {options.kind!r}.{suggest(options.kind, CHARTS)}")
+    store = Store(options.store)
+    runs = [store.get(name) for name in options.runs]
+    save_chart(CHARTS[options.kind](group_runs(runs)), options.out)
+    print(options.out)
+    return 0
+
+
+def do_report(options: Report) -> int:
+    from grokscope.report import group_runs, write_page
+    from grokscope.store import Store
+
+    store = Store(options.store)
+    runs = [store.get(name) for name in options.runs]
+    write_page(options.out, group_runs(runs), title=options.title)
+    print(options.out)
+    return 0
+
+
+def do_verify(options: Verify) -> int:
+    from grokscope.store import Store
+
+    store = Store(options.store)
+    problems = store.verify()
+    for problem in problems:
+        print(f"{problem.kind:<8} {problem.path}: {problem.sentence}.")
+        if options.set_aside and problem.kind != "partial":
+            # A damaged file makes the whole run untrustworthy.
+            entry = store.root / problem.path.relative_to(store.root).parts[0]
+            print(f"         moved to {store.set_aside(entry)}")
+    bad = [problem for problem in problems if problem.kind != "partial"]
+    sound = len(store.ids()) - len([p for p in problems if p.kind != "foreign"])
+    print(f"{max(sound, 0)} sound, {len(problems) - len(bad)} partial, {len(bad)} bad.")
+    if bad and not options.set_aside:
+        print("`grokscope verify --set-aside` moves the bad entries out of the way.")
+    return 3 if bad and not options.set_aside else 0
+
+
+def do_recipes(options: Recipes) -> int:
+    from grokscope.recipes import RECIPES, find_recipe
+    from grokscope.spec import to_toml
+
+    if options.name:
+        print(to_toml(find_recipe(options.name)), end="")
+        return 0
+    for name, (what, _) in RECIPES.items():
+        print(f"{name:<14} {what}")
+    return 0
+
+
+ACTIONS: dict[str, Callable[[Any], int]] = {
+    "demo": do_demo,
+    "train": do_train,
+    "runs": do_runs,
+    "show": do_show,
+    "figure": do_figure,
+    "report": do_report,
+    "verify": do_verify,
+    "recipes": do_recipes,
+}

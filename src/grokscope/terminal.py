@@ -1,0 +1,239 @@
+"""What a person sees in the terminal: progress while it trains, tables afterwards. Where there is
+no terminal, plain lines."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console, RenderableType
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from grokscope.engine.events import Event
+from grokscope.spec import RunSpec
+from grokscope.store import Run, describe
+
+if TYPE_CHECKING:
+    import polars as pl
+
+MOST_BARS = 12  # more runs than that share one bar
+PLAIN_SECONDS = 10.0  # between two lines where there is no terminal
+
+
+def say(*things: RenderableType) -> None:
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=180)  # no line of a table is broken in a file or a pipe
+    for thing in things:
+        console.print(thing)
+
+
+class Watch:
+    """Listens to the engine and shows how far it is: a bar a run, or one bar for many."""
+
+    def __init__(
+        self,
+        specs: Sequence[RunSpec],
+        names: dict[str, str] | None = None,
+        quiet: bool = False,
+    ) -> None:
+        self.epochs = {spec.id: spec.training.epochs for spec in specs}
+        self.names = names or short_names(specs)
+        self.quiet = quiet
+        self.console = Console(stderr=True)
+        self.live = self.console.is_terminal and not quiet
+        self.reached: dict[str, int] = {}
+        self.skipped = 0
+        self.last_line = time.monotonic()
+        self.progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=30),
+            TextColumn("{task.percentage:>3.0f} %"),
+            TimeRemainingColumn(compact=True),
+            TextColumn("{task.fields[state]}"),
+            console=self.console,
+            disable=not self.live,
+        )
+        self.bars: dict[str, TaskID] = {}
+        self.overall: TaskID | None = None
+
+    def __enter__(self) -> Watch:
+        self.progress.start()
+        if len(self.epochs) > MOST_BARS:
+            total = sum(self.epochs.values())
+            self.overall = self.progress.add_task(f"{len(self.epochs)} runs", total=total, state="")
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.progress.stop()
+        if self.skipped and not self.quiet:
+            runs = "1 run was" if self.skipped == 1 else f"{self.skipped} runs were"
+            self.console.print(f"{runs} already in the store.")
+
+    def __call__(self, event: Event) -> None:
+        if event.kind == "skipped":
+            self.skipped += 1
+        if event.message:
+            self.console.print(event.message, style="yellow")
+        self.reached[event.run] = event.epoch
+        if event.kind in ("finished", "failed", "skipped"):
+            self.reached[event.run] = self.epochs[event.run]
+        if self.live:
+            self._draw(event)
+        elif not self.quiet and event.kind != "skipped":
+            self._tell(event)
+
+    def _draw(self, event: Event) -> None:
+        if self.overall is not None:
+            ended = sum(self.reached[name] >= self.epochs[name] for name in self.reached)
+            self.progress.update(
+                self.overall, completed=sum(self.reached.values()), state=f"{ended} ended"
+            )
+            return
+        if event.kind == "skipped":
+            return
+        if event.run not in self.bars:
+            self.bars[event.run] = self.progress.add_task(
+                self.names[event.run], total=event.epochs, state=""
+            )
+        self.progress.update(
+            self.bars[event.run],
+            completed=self.reached[event.run],
+            state=state_of(event),
+        )
+
+    def _tell(self, event: Event) -> None:
+        now = time.monotonic()
+        if event.kind == "advanced" and now - self.last_line < PLAIN_SECONDS:
+            return
+        self.last_line = now
+        text = f"{event.run} {event.kind} at epoch {event.epoch} of {event.epochs}"
+        self.console.print(f"{text}  {state_of(event)}".rstrip(), highlight=False)
+
+
+def state_of(event: Event) -> str:
+    """The latest row in a few words."""
+    if not event.row:
+        return ""
+    row = event.row
+    text = f"train {row['train_accuracy']:.2f}  test {row['test_accuracy']:.2f}"
+    return text + f"  weakest informative weight {row['weakest_min']:.3f}"
+
+
+def short_names(specs: Sequence[RunSpec]) -> dict[str, str]:
+    """What sets each spec apart from the others."""
+    changes = [{**spec.changed(), "seed": spec.seed} for spec in specs]
+    keys = list(dict.fromkeys(key for change in changes for key in change))
+    varied = [k for k in keys if len({str(change.get(k)) for change in changes}) > 1]
+    return {
+        spec.id: " ".join(f"{k.rpartition('.')[2]}={_cell(c[k])}" for k in varied if k in c)
+        or "run " + spec.id[:8]
+        for spec, c in zip(specs, changes, strict=True)
+    }
+
+
+def outcome_table(runs: Sequence[Run], names: dict[str, str] | None = None) -> Table:
+    """A line a run: when it memorised, when it grokked, its plateau, its routing."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column, side in (
+        ("run", "left"),
+        ("memorised", "right"),
+        ("grokked", "right"),
+        ("plateau", "right"),
+        ("test accuracy", "right"),
+        ("structural condition", "right"),
+        ("", "left"),
+    ):
+        table.add_column(column, justify=side, no_wrap=column == "run")  # type: ignore[arg-type]
+    for run in runs:
+        name = (names or {}).get(run.id)
+        first = f"{run.id[:8]} {name}" if name else run.id[:8]
+        last = "" if name else describe(run.spec)
+        if not run.ended:
+            table.add_row(first, "", "", "", "", "", f"under way  {last}".strip())
+            continue
+        outcome = run.outcome
+        if outcome["status"] == "failed":
+            reason = f"failed: not finite at epoch {outcome['failed_at']}"
+            table.add_row(first, "", "", "", "", "", f"{reason}  {last}".strip())
+            continue
+        final = outcome["final"]
+        table.add_row(
+            first,
+            event_text(outcome["memorised"]),
+            event_text(outcome["grokked"]),
+            plateau_text(outcome),
+            f"{final['test_accuracy']:.3f}",
+            f"{final['structure_share']:.0%} of inputs",
+            last,
+        )
+    return table
+
+
+def event_text(event: dict[str, Any]) -> str:
+    if event["epoch"] is None:
+        return f"not by {event['observed_until']}"
+    return f"epoch {event['epoch']}"
+
+
+def plateau_text(outcome: dict[str, Any]) -> str:
+    plateau = next(phase for phase in outcome["phases"] if phase["name"] == "plateau")
+    if plateau["start"] is None:
+        return "none"
+    if plateau["end"] is None:
+        return f"{outcome['epochs'] - plateau['start']}+ epochs"
+    return f"{plateau['end'] - plateau['start']} epochs"
+
+
+def show_run(run: Run) -> list[RenderableType]:
+    """One run in full."""
+    parts: list[RenderableType] = [f"[bold]{run.id}[/]  {run.status}", describe(run.spec), ""]
+    if not run.ended:
+        rows = run.curve
+        parts.append(f"{len(rows)} rows so far, the last at epoch {rows['epoch'][-1]}.")
+        return parts
+    parts.append(outcome_table([run], {run.id: ""}))
+    outcome = run.outcome
+    phases = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("phase", "from", "to", "rule"):
+        phases.add_column(column)
+    for phase in outcome["phases"]:
+        found = phase["start"] is not None
+        start = str(phase["start"]) if found else "not found"
+        end = "" if not found else "still going on" if phase["end"] is None else str(phase["end"])
+        phases.add_row(phase["name"], start, end, phase["rule"])
+    final = Table(box=None, pad_edge=False, header_style="bold")
+    final.add_column("final measure")
+    final.add_column("value", justify="right")
+    for name, value in outcome["final"].items():
+        final.add_row(name, _cell(value))
+    seconds = sum(segment["seconds"] for segment in run.provenance["segments"])
+    last = run.provenance["segments"][-1]
+    made = (
+        f"Trained in {seconds:.1f} s, {last['execution']}, {last['threads']} thread(s), "
+        f"jax {last['versions']['jax']}; ended by {outcome['ended_by']}."
+    )
+    return [*parts, "", phases, "", final, "", made]
+
+
+def frame_table(frame: pl.DataFrame) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in frame.columns:
+        table.add_column(name)
+    for row in frame.iter_rows():
+        table.add_row(*map(_cell, row))
+    return table
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,224 @@
+"""Resuming, sharing, waiting: the promises that hold when processes die or meet."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+import grokscope as gs
+from grokscope.engine.execution import choose_processes, estimate_seconds, in_order
+from grokscope.spec import to_dict
+
+TRAIN = """
+import json, sys
+import grokscope as gs
+from grokscope.engine import training
+from grokscope.spec import from_dict
+order = json.loads(sys.argv[1])
+training.CHUNK_SECONDS = order["chunk"]
+specs = [from_dict(spec) for spec in order["specs"]]
+def listen(event):
+    print(event.kind, event.run, event.epoch, flush=True)
+gs.train(specs, order["store"], processes=1, listen=listen)
+"""
+
+
+def start(specs, store, chunk=0.05):
+    order = {"specs": [to_dict(s) for s in specs], "store": str(store.root), "chunk": chunk}
+    return subprocess.Popen(
+        [sys.executable, "-c", TRAIN, json.dumps(order)], stdout=subprocess.PIPE, text=True
+    )
+
+
+def assert_same_bits(one: gs.Run, two: gs.Run) -> None:
+    assert one.curve.columns == two.curve.columns
+    for name in one.curve.columns:
+        first, second = (np.array(run.curve[name].to_list()) for run in (one, two))
+        assert np.array_equal(first, second, equal_nan=True), name
+    first, second = one.weights(), two.weights()
+    assert set(first) == set(second)
+    for name in first:
+        assert first[name].tobytes() == second[name].tobytes(), name
+    drop = {"files"}
+    outcomes = [{k: v for k, v in run.outcome.items() if k not in drop} for run in (one, two)]
+    assert outcomes[0] == outcomes[1]
+
+
+def test_killed_at_any_point_it_resumes_to_the_same_bits(tiny, store):
+    """SIGKILL after each of several resume points; the parts add up to the uninterrupted run."""
+    spec = tiny.replace(
+        **{"training.epochs": 3000, "training.snapshots": 4, "prior.kind": "oracle"}
+    )
+    whole = gs.train(spec, gs.Store(store.root / "whole"), processes=1)[0]
+    parts = gs.Store(store.root / "parts")
+    stops = []
+    for goal in (1, 300, 900, 1700):
+        process = start([spec], parts)
+        assert process.stdout is not None
+        for line in process.stdout:
+            kind, _, epoch = line.split()
+            if kind == "advanced" and int(epoch) >= goal:
+                process.send_signal(signal.SIGKILL)
+                break
+        process.wait()
+        process.stdout.close()
+        assert process.returncode == -signal.SIGKILL
+        run = parts.find(spec)
+        assert run.status == "partial"
+        stops.append(int(parts.load_progress(run)[0]["step"]))
+    assert stops == sorted(set(stops))  # every attempt got further
+    resumed = gs.train(spec, parts, processes=1)[0]
+    assert_same_bits(whole, resumed)
+    assert whole.snapshots == resumed.snapshots == [0, 750, 1500, 2250]
+    for epoch in whole.snapshots:
+        for name, array in whole.weights(epoch).items():
+            assert array.tobytes() == resumed.weights(epoch)[name].tobytes()
+    assert len(resumed.provenance["segments"]) == 5
+    assert not (resumed.path / "resume.safetensors").exists()
+
+
+def test_two_processes_train_each_run_once(tiny, store):
+    specs = gs.sweep(tiny.replace(**{"training.epochs": 600}), {"seed": range(6)})
+    workers = [start(specs, store), start(specs[::-1], store)]
+    outputs = [worker.communicate()[0] for worker in workers]
+    assert [worker.returncode for worker in workers] == [0, 0]
+    begun = [line.split()[1] for text in outputs for line in text.splitlines() if "started" in line]
+    assert sorted(begun) == sorted(spec.id for spec in specs)
+    assert all(store.find(spec).status == "finished" for spec in specs)
+
+
+def test_a_dead_holder_is_succeeded(tiny, store):
+    """A run held by a process that dies is taken over by the one that waits for it."""
+    spec = tiny.replace(**{"training.epochs": 200_000})
+    holder = start([spec], store)
+    assert holder.stdout is not None
+    while "advanced" not in holder.stdout.readline():
+        pass
+    short = tiny.replace(**{"training.epochs": 200})
+    waiter = start([spec, short], store)
+    while not store.find(short).ended:  # it does what is free first
+        time.sleep(0.05)
+    holder.kill()
+    holder.wait()
+    holder.stdout.close()
+    assert waiter.stdout is not None
+    for line in waiter.stdout:
+        if line.startswith(("resumed", "started")) and spec.id in line:
+            break
+    else:
+        pytest.fail("nobody took over")
+    waiter.kill()
+    waiter.wait()
+    waiter.stdout.close()
+
+
+def test_worker_processes_do_the_work(tiny, store):
+    specs = gs.sweep(tiny, {"seed": range(4)})
+    events = []
+    runs = gs.train(specs, store, processes=2, listen=events.append)
+    assert [run.status for run in runs] == ["finished"] * 4
+    kinds = [event.kind for event in events]
+    assert kinds.count("started") == kinds.count("finished") == 4
+    segment = runs[0].provenance["segments"][0]
+    assert segment["threads"] == max(1, len(os.sched_getaffinity(0)) // 2)
+    events.clear()
+    gs.train(specs, store, processes=2, listen=events.append)
+    assert [event.kind for event in events] == ["skipped"] * 4
+
+
+def test_an_error_in_a_worker_reaches_the_caller(tiny, store):
+    bad = tiny.replace(**{"task.length": 3, "prior.kind": "adversarial"})
+    with pytest.raises(gs.SpecError, match="needs a distractor"):
+        gs.train([bad, tiny], store, processes=2)
+    assert store.find(tiny).status == "finished"
+
+
+def test_a_users_rule_in_a_worker(tiny, store, tmp_path):
+    file = tmp_path / "mine.py"
+    file.write_text(
+        "def closer(operands, modulus):\n    return abs(operands[:, 0] - operands[:, 1])\n"
+    )
+    spec = tiny.replace(**{"task.kind": "custom", "task.rule": f"{file}:closer"})
+    runs = gs.train([spec, spec.replace(seed=1)], store, processes=2)
+    assert all(run.status == "finished" for run in runs)
+    assert runs[0].spec.task.fingerprint
+    again = gs.train(spec, store)[0]
+    assert again.id == runs[0].id
+
+
+def test_a_damaged_resume_point_is_set_aside(tiny, store):
+    spec = tiny.replace(**{"training.epochs": 200_000})
+    process = start([spec], store)
+    assert process.stdout is not None
+    while "advanced" not in process.stdout.readline():
+        pass
+    process.kill()
+    process.wait()
+    process.stdout.close()
+    run = store.find(spec)
+    (run.path / "resume.safetensors").write_bytes(b"not a resume point")
+    process = start([spec], store)
+    assert process.stdout is not None
+    kinds = [process.stdout.readline().split()[0] for _ in range(2)]
+    process.kill()
+    process.wait()
+    process.stdout.close()
+    assert kinds == ["warned", "started"]
+    aside = list((store.root / "set-aside").iterdir())
+    assert [path.read_bytes() for path in aside] == [b"not a resume point"]
+
+
+def test_teachers_come_first(tiny, store):
+    teacher = tiny.replace(**{"prior.kind": "oracle", "training.epochs": 300})
+    student = tiny.replace(
+        **{"seed": 1, "prior.kind": "teacher", "prior.teacher": teacher.id, "prior.strength": 3.0}
+    )
+    ticket = tiny.replace(
+        **{"interventions.mask.kind": "magnitude", "interventions.mask.source": teacher.id}
+    )
+    assert in_order([student, ticket, teacher]) == [[teacher], [student, ticket]]
+    runs = gs.train([student, ticket, teacher], store)
+    attention = np.array(runs[2].curve["attention"].to_list()[-1])
+    followed = np.array(runs[0].curve["attention"].to_list())
+    gap = np.abs(followed - attention).sum(axis=1)
+    assert gap[-1] < 0.5 * gap[0]
+    weights, source = runs[1].weights(), runs[2].weights()
+    kept = weights["hidden"] != 0
+    largest = np.abs(source["hidden"])
+    assert largest[kept].min() >= largest[~kept].max()
+    frozen = tiny.replace(
+        **{
+            "interventions.frozen_attention": "teacher",
+            "prior.teacher": teacher.id,
+            "seed": 2,
+            "training.epochs": 20,
+        }
+    )
+    with pytest.raises(gs.StoreError, match="There is no run"):
+        gs.train(frozen.replace(**{"prior.teacher": "feed"}), store)
+    fixed = gs.train(frozen, store)[0].curve["attention"].to_list()
+    assert fixed[0] == fixed[-1]
+
+
+def test_a_teacher_of_another_size(tiny, store):
+    teacher = gs.train(tiny.replace(**{"task.modulus": 13, "prior.kind": "oracle"}), store)[0]
+    student = tiny.replace(**{"prior.kind": "teacher", "prior.teacher": teacher.id})
+    with pytest.raises(gs.SpecError, match="teacher_view to position"):
+        gs.train(student, store)
+    gs.train(student.replace(**{"prior.teacher_view": "position"}), store)
+
+
+def test_processes_where_they_pay():
+    short, long = gs.find_recipe("smoke"), gs.find_recipe("paper")
+    assert choose_processes([short]) == 1
+    assert choose_processes([long]) == 1
+    assert choose_processes([short, short]) == 1
+    assert choose_processes([long] * 9) == len(os.sched_getaffinity(0))
+    assert estimate_seconds(long) > 20 * estimate_seconds(short)

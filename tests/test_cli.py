@@ -1,0 +1,221 @@
+"""The command line: what it prints, how it exits."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+import grokscope as gs
+from grokscope import cli
+
+TINY = [
+    "--task.modulus=11",
+    "--task.train-fraction=0.6",
+    "--model.width=8",
+    "--model.hidden=16",
+    "--training.epochs=100",
+    "--training.log-every=10",
+]
+
+
+@pytest.fixture
+def call(tmp_path, monkeypatch, capsys):
+    """Run a command line in an empty directory: (exit code, output, errors)."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("GROKSCOPE_STORE", raising=False)
+
+    def call(*arguments):
+        try:
+            code = cli.run(list(arguments))
+        except SystemExit as stop:  # tyro's own refusals
+            code = stop.code
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return call
+
+
+def test_overview_and_version(call):
+    code, out, _ = call()
+    assert code == 0
+    for name in cli.COMMANDS:
+        assert name in out
+    assert call("--version")[1].strip() == f"grokscope {gs.__version__}"
+    code, _, err = call("trian")
+    assert code == 2
+    assert "Did you mean train" in err
+
+
+def test_help_explains_every_field(call):
+    code, out, _ = call("train", "--help")
+    assert code == 0
+    for flag in ("--task.alphabet", "--prior.strength", "--interventions.mask.keep", "--seed"):
+        assert flag in out
+    assert "Multiplies the penalty" in out
+
+
+def test_train_list_show(call):
+    code, out, err = call("train", "laptop", *TINY, "--over", "seed=0..1")
+    assert code == 0
+    assert "structural condition" in out
+    assert err.count("finished") == 2
+    code, out, err = call("train", "laptop", *TINY, "--over", "seed=0..1")
+    assert "2 runs were already in the store" in err
+    code, out, _ = call("runs")
+    assert out.count("not by 100") >= 2
+    code, out, _ = call("runs", "--where", "seed = 1")
+    assert code == 0
+    assert "seed=1" in out
+    assert call("runs", "--where", "seed = 7")[1].strip() == "No run fits."
+    code, out, _ = call("runs", "--sql", "select count(*) as rows from curves")
+    assert "22" in out
+    code, out, _ = call("runs", "--json")
+    rows = [json.loads(line) for line in out.splitlines()]
+    assert [row["seed"] for row in sorted(rows, key=lambda row: row["seed"])] == [0, 1]
+    code, out, _ = call("show", rows[0]["run"][:6])
+    assert "memorisation" in out
+    assert "interaction_gradient" in out
+    code, out, _ = call("show", rows[0]["run"], "--json")
+    assert json.loads(out)["outcome"]["epochs"] == 100
+    code, out, _ = call("verify")
+    assert (code, out.strip()) == (0, "2 sound, 0 partial, 0 bad.")
+
+
+def test_toml_overrides_and_dry_run(call, tmp_path):
+    (tmp_path / "mine.toml").write_text(
+        'recipe = "smoke"\n[prior]\nkind = "oracle"\n[sweep]\nseed = [0, 1, 2]\n'
+    )
+    code, out, _ = call("train", "mine.toml", "--prior.strength", "3", "--dry-run")
+    assert code == 0
+    assert out.count("to train") == 3
+    assert out.count("prior.strength=3") == 3
+    assert call("runs")[1].startswith("No runs in")
+
+
+def test_quiet(call):
+    code, out, err = call("train", "laptop", *TINY, "--quiet")
+    assert (code, out, err) == (0, "", "")
+
+
+def test_recipes_print_as_toml(call, tmp_path):
+    code, out, _ = call("recipes")
+    assert all(name in out for name in gs.RECIPES)
+    (tmp_path / "paper.toml").write_text(call("recipes", "paper-dial")[1])
+    out = call("train", "paper.toml", "--dry-run")[1]
+    assert gs.find_recipe("paper-dial").id in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "exit_code", "words"),
+    [
+        (["train", "nope"], 2, "There is no recipe 'nope'"),
+        (["train", "gone.toml"], 2, "Cannot read gone.toml"),
+        (["train", "--task.alphabit", "3"], 2, "--task.alphabet"),
+        (["train", "--task.modulus", "many"], 2, "modulus"),
+        (["train", "--task.kind", "division", "--task.modulus", "15"], 2, "prime modulus"),
+        (["train", "--over", "seed"], 2, "name=value"),
+        (["train", "--over", "sead=1,2"], 2, "Did you mean seed"),
+        (["train", "--processes", "0"], 2, "at least 1"),
+        (["train", "--quiet", "smoke"], 2, "Name the recipe or file first"),
+        (["show", "abc"], 3, "There is no run 'abc'"),
+        (["verify"], 3, "There is no store"),
+        (["recipes", "papper"], 2, "Did you mean paper"),
+        (["figure", "abc", "--kind", "pie"], 2, "There is no figure 'pie'"),
+        (["runs", "--sql", "select", "--where", "1"], 2, "not both"),
+    ],
+)
+def test_refusals(call, arguments, exit_code, words):
+    code, out, err = call(*arguments)
+    assert code == exit_code
+    assert words in err + out
+    assert "Traceback" not in err + out
+
+
+def test_a_failed_run_shows_in_the_exit_code(call):
+    explode = ["--optimiser.kind=sgd", "--optimiser.lr=1e30", "--optimiser.weight-decay=0"]
+    code, out, _ = call("train", "laptop", *TINY, *explode)
+    assert code == 4
+    assert "not finite at epoch 10" in out
+
+
+def test_verify_sets_damage_aside(call, tmp_path):
+    call("train", "laptop", *TINY, "--quiet")
+    (run,) = gs.Store("runs").runs()
+    (run.path / "curve.parquet").write_bytes(b"")
+    code, out, _ = call("verify")
+    assert code == 3
+    assert "checksum" in out
+    assert "--set-aside" in out
+    code, out, _ = call("verify", "--set-aside")
+    assert code == 0
+    assert "moved to" in out
+    assert call("verify")[1].strip() == "0 sound, 0 partial, 0 bad."
+    assert call("train", "laptop", *TINY)[0] == 0
+
+
+def test_figures_and_reports_from_the_command_line(call, tmp_path):
+    call("train", "laptop", *TINY, "--quiet")
+    (run,) = gs.Store("runs").runs()
+    assert call("figure", run.id, "--out", "a.svg")[0] == 0
+    assert (tmp_path / "a.svg").read_text().startswith("<svg")
+    assert call("report", run.id, "--out", "a.html")[0] == 0
+    assert run.id in (tmp_path / "a.html").read_text()
+
+
+def command(*arguments):
+    return [sys.executable, "-c", "from grokscope.cli import main; main()", *arguments]
+
+
+def test_interrupt_leaves_everything_resumable(tmp_path):
+    """Ctrl-C in a real terminal: one sentence, exit code 130, and the next call goes on."""
+    long = [*TINY[:4], "--training.epochs=300000", "--training.log-every=100", "--store=runs"]
+    master, slave = pty.openpty()
+    process = subprocess.Popen(
+        command("train", "laptop", *long),
+        cwd=tmp_path,
+        stdin=slave,
+        stdout=slave,
+        stderr=slave,
+        start_new_session=True,
+    )
+    os.close(slave)
+    store = gs.Store(tmp_path / "runs")
+    deadline = time.monotonic() + 120
+    while not list(store.root.glob("*/resume.safetensors")) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    output = b""
+    while True:
+        try:
+            piece = os.read(master, 4096)
+        except OSError:  # the other side has closed
+            break
+        if not piece:
+            break
+        output += piece
+    assert process.wait() == 130
+    os.close(master)
+    text = output.decode()
+    assert "goes on from the last resume point" in text
+    assert "Traceback" not in text
+    assert "%" in text  # a bar was drawn
+    (run,) = store.runs()
+    step = int(store.load_progress(run)[0]["step"])
+    assert step > 0
+    assert run.status == "partial"
+
+
+def test_importing_is_cheap():
+    """`import grokscope` brings in none of the heavy libraries."""
+    code = "import sys, grokscope; print(*sys.modules)"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    loaded = set(out.stdout.split())
+    assert "grokscope" in loaded
+    assert not loaded & {"jax", "numpy", "polars", "altair", "scipy", "tyro", "rich"}

@@ -1,0 +1,212 @@
+"""The store: reading back, filtering, damage, and a disk that says no."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import grokscope as gs
+from grokscope.spec import from_dict
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """Two finished runs; tests that do damage copy it first."""
+    store = gs.Store(tmp_path_factory.mktemp("store"))
+    base = gs.RunSpec().replace(
+        **{
+            "task.modulus": 11,
+            "task.train_fraction": 0.6,
+            "model.width": 8,
+            "model.hidden": 16,
+            "training.epochs": 100,
+            "training.log_every": 10,
+            "training.snapshots": 2,
+        }
+    )
+    gs.train(gs.sweep(base, {"seed": [0, 1]}), store, processes=1)
+    return store
+
+
+@pytest.fixture
+def copied(trained, tmp_path):
+    shutil.copytree(trained.root, tmp_path / "runs")
+    return gs.Store(tmp_path / "runs")
+
+
+def test_reading_back(trained):
+    run = trained.runs()[0]
+    assert from_dict(json.loads((run.path / "spec.json").read_text())).id == run.id
+    assert run.curve["epoch"].to_list() == list(range(0, 101, 10))
+    assert len(run.curve["attention"][0]) == 5
+    assert run.weights()["hidden"].shape == (8, 16)
+    assert run.snapshots == [0, 50]
+    assert not np.array_equal(run.weights(0)["hidden"], run.weights()["hidden"])
+    with pytest.raises(gs.StoreError, match="no snapshot at epoch 7"):
+        run.weights(7)
+    assert "task.modulus=11" in repr(run)
+
+
+def test_an_outcome_says_how_it_was_judged(trained):
+    outcome = trained.runs()[0].outcome
+    assert outcome["grokked"] == {
+        "measure": "test_accuracy",
+        "threshold": 0.95,
+        "persistence": 3,
+        "epoch": None,
+        "observed_until": 100,
+    }
+    assert [phase["name"] for phase in outcome["phases"]] == [
+        "memorisation",
+        "plateau",
+        "resurgence",
+        "grokking",
+    ]
+
+
+def test_nothing_is_pickled(trained):
+    suffixes = {path.suffix for path in trained.root.rglob("*") if path.is_file()}
+    assert suffixes <= {".json", ".parquet", ".safetensors", ".lock"}
+
+
+def test_names_may_be_shortened(trained):
+    run = trained.runs()[0]
+    assert trained.get(run.id[:7]).id == run.id
+    with pytest.raises(gs.StoreError, match="There is no run 'zzz'"):
+        trained.get("zzz")
+    with pytest.raises(gs.StoreError, match="It is empty"):
+        gs.Store(trained.root / "nowhere").get("abc")
+
+
+def test_an_ambiguous_name_gets_a_sentence(copied):
+    one, two = copied.ids()
+    os.rename(copied.root / two, copied.root / (one[:15] + "f"))
+    with pytest.raises(gs.StoreError, match="ambiguous"):
+        copied.get(one[:4])
+
+
+def test_filtering_by_sql(trained):
+    table = trained.table()
+    assert table["task_modulus"].to_list() == [11, 11]
+    one = trained.sql("select run from runs where seed = 1")
+    assert len(one) == 1
+    best = trained.sql("select run, max(train_accuracy) as best from curves group by run")
+    assert len(best) == 2
+    assert 0 < best["best"].min() <= 1
+    with pytest.raises(gs.SpecError, match="The query failed"):
+        trained.sql("select nothing from nowhere")
+
+
+def test_a_sound_store_has_no_problems(trained):
+    assert trained.verify() == []
+    with pytest.raises(gs.StoreError, match="no store"):
+        gs.Store(trained.root / "nowhere").verify()
+
+
+@pytest.mark.parametrize("name", ["curve.parquet", "weights.safetensors", "spec.json"])
+@pytest.mark.parametrize("damage", ["cut", "flip", "gone"])
+def test_damage_is_found(copied, name, damage):
+    file = copied.runs()[0].path / name
+    content = bytearray(file.read_bytes())
+    if damage == "cut":
+        file.write_bytes(content[: len(content) // 2])
+    elif damage == "flip":
+        content[len(content) // 2] ^= 1
+        file.write_bytes(content)
+    else:
+        file.unlink()
+    (problem,) = copied.verify()
+    assert problem.kind == ("foreign" if (name, damage) == ("spec.json", "gone") else "damaged")
+    assert copied.runs()  # the other one is still there
+    assert copied.table().height >= 1
+
+
+def test_damaged_outcomes_are_found(copied):
+    (copied.runs()[0].path / "outcome.json").write_text("{}")
+    (problem,) = copied.verify()
+    assert problem.kind == "damaged"
+    assert len(copied.runs()) == 1
+
+
+def test_foreign_entries_are_named_and_kept(copied):
+    (copied.root / "notes.txt").write_text("mine")
+    (copied.root / ("0" * 16)).mkdir()
+    one = copied.runs()[0]
+    shutil.copytree(one.path, copied.root / ("f" * 16))
+    kinds = {problem.path.name: problem.kind for problem in copied.verify()}
+    assert kinds == {"notes.txt": "foreign", "0" * 16: "foreign", "f" * 16: "foreign"}
+    moved = copied.set_aside(copied.root / "notes.txt")
+    assert moved.read_text() == "mine"
+    assert "notes.txt" not in {problem.path.name for problem in copied.verify()}
+
+
+def test_partial_runs_are_named(copied):
+    run = copied.runs()[0]
+    (run.path / "outcome.json").unlink()
+    (problem,) = copied.verify()
+    assert problem.kind == "partial"
+    assert "train the same spec again" in problem.sentence
+    assert run.status == "partial"
+
+
+def test_reading_damage_gets_a_sentence(copied):
+    run = copied.runs()[0]
+    (run.path / "curve.parquet").write_bytes(b"PAR1")
+    (run.path / "weights.safetensors").write_bytes(b"x")
+    (run.path / "outcome.json").write_text("{")
+    for read in (lambda: run.curve, run.weights, lambda: run.outcome):
+        with pytest.raises(gs.StoreError, match="cannot be read"):
+            read()
+
+
+def test_a_claim_is_exclusive_between_processes(store):
+    code = (
+        "import sys, grokscope as gs\n"
+        "with gs.Store(sys.argv[1]).claim('abc') as mine:\n"
+        "    print(mine)"
+    )
+    command = [sys.executable, "-c", code, str(store.root)]
+    with store.claim("abc") as mine:
+        assert mine
+        assert subprocess.run(command, capture_output=True, text=True).stdout.strip() == "False"
+    assert subprocess.run(command, capture_output=True, text=True).stdout.strip() == "True"
+
+
+def test_a_full_disk_gets_a_sentence(tiny, store):
+    """A real limit on the size of files: the operating system refuses the write."""
+    gs.train(tiny, store, processes=1)
+    finished = {p: p.read_bytes() for p in store.find(tiny).path.iterdir() if p.is_file()}
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (3000, before[1]))
+    try:
+        with pytest.raises(gs.StoreError, match="The disk is full") as refusal:
+            gs.train(tiny.replace(seed=1), store, processes=1)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert "Nothing finished is lost" in str(refusal.value)
+    assert {p: p.read_bytes() for p in finished} == finished
+    leftovers = [p for p in store.root.rglob(".*") if p.is_file()]
+    assert leftovers == []
+    assert gs.train(tiny.replace(seed=1), store, processes=1)[0].status == "finished"
+
+
+def test_an_unwritable_store_gets_a_sentence(tiny, tmp_path):
+    blocked = tmp_path / "file"
+    blocked.write_text("not a directory")
+    with pytest.raises(gs.StoreError, match="make room or choose another"):
+        gs.train(tiny, blocked / "runs", processes=1)
+
+
+def test_the_default_place(monkeypatch):
+    monkeypatch.delenv("GROKSCOPE_STORE", raising=False)
+    assert gs.Store().root == Path("runs")
+    monkeypatch.setenv("GROKSCOPE_STORE", "elsewhere")
+    assert gs.Store().root == Path("elsewhere")
