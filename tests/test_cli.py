@@ -105,7 +105,7 @@ def test_quiet(call):
 
 
 def test_recipes_print_as_toml(call, tmp_path):
-    code, out, _ = call("recipes")
+    out = call("recipes")[1]
     assert all(name in out for name in gs.RECIPES)
     (tmp_path / "paper.toml").write_text(call("recipes", "paper-dial")[1])
     out = call("train", "paper.toml", "--dry-run")[1]

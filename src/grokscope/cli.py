@@ -188,7 +188,7 @@ def _overview() -> str:
 
 def _parse(name: str, rest: list[str]) -> Any:
     command = COMMANDS[name]
-    default = None
+    default: Any = None
     if name == "train":
         # The overrides are laid over the recipe or file, so that has to be read first.
         source = rest[0] if rest and not rest[0].startswith("-") else "laptop"

@@ -17,10 +17,14 @@ def demo_specs() -> dict[str, RunSpec]:
     """The two runs, by name."""
     base = RunSpec().replace(
         **{
-            "task.modulus": 31,
+            "task.modulus": 43,
             "task.train_fraction": 0.6,
-            "task.alphabet": 4,
-            "training.epochs": 8000,
+            "task.alphabet": 6,
+            "optimiser.lr": 2e-3,
+            "training.epochs": 5500,
+            # Without the prior, seeds 0 to 3 grok at 1,700, 4,625, 1,875 and 3,800; with it, near
+            # 600. This is the seed that waits longest.
+            "seed": 1,
         }
     )
     return {

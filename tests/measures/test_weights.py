@@ -29,6 +29,22 @@ def test_norms(params):
     assert measures.lipschitz_bound(params) == pytest.approx(expected, rel=1e-4)
 
 
+@pytest.mark.parametrize("size", [(5, 5), (64, 256), (256, 113), (1, 9)])
+@pytest.mark.parametrize("spread", [0.0, 1.0, 8.0])
+def test_spectral_norm_errs_upwards_and_little(size, spread):
+    """Equal singular values (the worst case), random ones, and one that dominates."""
+    rng = np.random.default_rng(0)
+    left, right = (np.linalg.qr(rng.normal(size=(n, n)))[0] for n in size)
+    singular = np.exp(-spread * np.arange(min(size)) / min(size)) * 7
+    matrix = (left[:, : len(singular)] * singular) @ right[: len(singular)]
+    found = measures.spectral_norm(jnp.asarray(matrix, jnp.float32))
+    assert 1 - 2e-6 <= found / 7 <= 1 + 4e-5
+
+
+def test_spectral_norm_of_nothing_is_nothing():
+    assert measures.spectral_norm(jnp.zeros((4, 6))) < 1e-15
+
+
 def test_lipschitz_bound_holds(params):
     z = np.random.default_rng(0).normal(size=(2, 200, 8)).astype(np.float32)
     outputs = [minimal.classify(params, jnp.asarray(side)) for side in z]

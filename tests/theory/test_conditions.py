@@ -11,7 +11,7 @@ from .strategies import masses, networks, rows, seeds, vectors
 @given(row=rows(), threshold=st.floats(0.01, 1))
 def test_structural_condition_is_its_definition(row, threshold):
     informative = [mass for mass, truth in zip(*row[:2], strict=True) if truth > 0]
-    assert theory.informative_mass(row.attention, row.oracle) == min(informative)
+    assert theory.weakest_weight(row.attention, row.oracle) == min(informative)
     holds = all(mass >= threshold for mass in informative)
     assert bool(theory.structural_condition(row.attention, row.oracle, threshold)) is holds
 
@@ -24,7 +24,7 @@ def test_mass_equal_to_the_threshold_satisfies_the_condition():
 
 
 def test_nothing_can_be_missed_without_informative_positions():
-    assert theory.informative_mass(np.array([0.2, 0.8]), np.zeros(2)) == 1
+    assert theory.weakest_weight(np.array([0.2, 0.8]), np.zeros(2)) == 1
     assert theory.pooled_condition(np.array([[0.2, 0.8]]), np.zeros(2), 1.5)
 
 

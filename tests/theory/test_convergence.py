@@ -103,7 +103,7 @@ class Flow:
             trail.append(point + width / 6 * (first + 2 * second + 2 * third + fourth))
         self.attention = theory.softmax_attention(np.stack(trail))
         self.divergence = theory.structural_divergence(self.attention, self.oracle)
-        self.mass = theory.informative_mass(self.attention, self.oracle)
+        self.mass = theory.weakest_weight(self.attention, self.oracle)
 
     def reach(self, target):
         return self.time[np.argmax(self.divergence <= target)]

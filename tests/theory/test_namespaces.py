@@ -44,7 +44,7 @@ CASES = {
         LOSS,
         MASS,
     ),
-    "informative_mass": (theory.informative_mass, ATTENTION, ORACLE),
+    "weakest_weight": (theory.weakest_weight, ATTENTION, ORACLE),
     "lipschitz_bound": (lambda w, u: theory.lipschitz_bound(w, u.T), MATRIX, SECOND),
     "lipschitz_bound_from_norm": (theory.lipschitz_bound_from_norm, LENGTH),
     "loose_explaining_away_bound": (

@@ -1,4 +1,4 @@
-"""Compiled programs are kept on disk, so that a second process or a second call starts at once."""
+"""How JAX is set up for us: programs kept on disk, calls that run where they are made."""
 
 from __future__ import annotations
 
@@ -11,7 +11,17 @@ from pathlib import Path
 
 
 @cache
-def keep_programs() -> None:
+def prepare() -> None:
+    """Call before the first use of JAX in a process that trains."""
+    import jax
+
+    # Two of our loops in flight at once can exhaust XLA's thread pool and wait for each other
+    # for ever (seen with jax 0.10.2 on two cores). A call that runs in its caller's thread cannot.
+    jax.config.update("jax_cpu_enable_async_dispatch", False)
+    _keep_programs()
+
+
+def _keep_programs() -> None:
     """Let JAX keep what it compiles in $GROKSCOPE_CACHE, by default the user's cache directory.
 
     Machine code fits one kind of processor, so each kind has a directory of its own. An empty

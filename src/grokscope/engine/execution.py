@@ -195,9 +195,9 @@ def work_through(
     """Train every spec that nobody else does, then wait until the others have done theirs."""
     import jax
 
-    from grokscope.engine.compilation import keep_programs
+    from grokscope.engine.compilation import prepare
 
-    keep_programs()
+    prepare()
     if execution == "auto":
         execution = BY_BACKEND.get(jax.default_backend(), "vmap")
     left = {spec.id: spec for spec in specs}

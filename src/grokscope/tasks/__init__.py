@@ -2,6 +2,6 @@
 
 from grokscope.tasks.data import TaskData
 from grokscope.tasks.rules import custom_task, pin_rule
-from grokscope.tasks.sequences import build_task
+from grokscope.tasks.sequences import build_task, label_operands
 
-__all__ = ["TaskData", "build_task", "custom_task", "pin_rule"]
+__all__ = ["TaskData", "build_task", "custom_task", "label_operands", "pin_rule"]

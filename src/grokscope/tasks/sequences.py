@@ -42,7 +42,7 @@ def build_task(task: TaskSpec, seed: int = 0) -> TaskData:
         length = task.length or 2 * task.operands + 1
         positions = _place(task, len(operands), length, place)
         tokens, vocabulary = _fill(task, operands, positions, length, values, noise)
-    labels = _label(task, operands)
+    labels = label_operands(task, operands)
     oracle = np.zeros(tokens.shape, np.float32)
     np.put_along_axis(oracle, positions, np.float32(1 / task.operands), axis=1)
     train, test = _split(task, operands, cut)
@@ -116,7 +116,8 @@ def _fill(
     return tokens, vocabulary
 
 
-def _label(task: TaskSpec, operands: np.ndarray) -> np.ndarray:
+def label_operands(task: TaskSpec, operands: np.ndarray) -> np.ndarray:  # (n, k) -> (n,)
+    """The task's rule."""
     if task.kind == "custom":
         rule = load_rule(task.rule)
         pin_rule(task, rule)

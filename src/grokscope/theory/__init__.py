@@ -9,7 +9,7 @@ classifier is f(z) = W_2 relu(W_1 z + b_1) + b_2.
                                           `sgd_update_bound`, `adam_ratio_bound`,
                                           `adamw_update_bound`, `lion_update_bound`,
                                           `muon_update_bound`
- 2  Bayesian structural condition         `informative_mass`, `structural_condition`,
+ 2  Bayesian structural condition         `weakest_weight`, `structural_condition`,
                                           `structural_summary`
  3  Goldilocks norm condition             `norm_condition`, `parameter_norm`, `spectral_norm`,
                                           `lipschitz_bound`, `lipschitz_bound_from_norm`
@@ -49,7 +49,7 @@ from grokscope.theory.attention import (
 )
 from grokscope.theory.conditions import (
     StructuralSummary,
-    informative_mass,
+    weakest_weight,
     lipschitz_bound,
     lipschitz_bound_from_norm,
     norm_condition,
@@ -151,7 +151,7 @@ __all__ = [
     "exponential_delay",
     "exponential_envelope",
     "hyperbolic_envelope",
-    "informative_mass",
+    "weakest_weight",
     "lion_update_bound",
     "lipschitz_bound",
     "lipschitz_bound_from_norm",

@@ -28,7 +28,7 @@ class StructuralSummary(NamedTuple):
     quantiles: Array  # (number of quantiles,) over inputs
 
 
-def informative_mass(attention: Array, oracle: Array) -> Array:
+def weakest_weight(attention: Array, oracle: Array) -> Array:
     """Statement 2, eq. (2): the smallest mass on an informative position, min_{i in I} alpha_i.
 
     Returns (...), one mass for each input; 1 for an input without informative positions, where
@@ -46,7 +46,7 @@ def structural_condition(attention: Array, oracle: Array, threshold: Array) -> A
     """
     require_positive("The threshold", threshold)
     _, attention, oracle, threshold = promote(attention, oracle, threshold)
-    return informative_mass(attention, oracle) >= threshold
+    return weakest_weight(attention, oracle) >= threshold
 
 
 def structural_summary(
@@ -66,7 +66,7 @@ def structural_summary(
             raise ValueError(f"A quantile is {quantile}, but it must lie between 0 and 1.")
     require_positive("The threshold", threshold)
     xp, attention, oracle, threshold = promote(attention, oracle, threshold)  # (..., T) twice, ()
-    masses = xp.sort(xp.reshape(informative_mass(attention, oracle), (-1,)))  # (inputs,)
+    masses = xp.sort(xp.reshape(weakest_weight(attention, oracle), (-1,)))  # (inputs,)
     last = masses.shape[0] - 1
 
     def interpolate(quantile: float) -> Array:

@@ -54,7 +54,7 @@ STATEMENTS: tuple[Statement, ...] = (
         "of the attention.",
         formula=r"\alpha_i(x) \ge \tau \quad \forall i \in I,\ \forall x",
         reference="Definition 4.1, eq. (2)",
-        functions=("informative_mass", "structural_condition", "structural_summary"),
+        functions=("weakest_weight", "structural_condition", "structural_summary"),
         correction="",
     ),
     Statement(

@@ -1,0 +1,315 @@
+"""A run against the paper's statements: measured, bound, ratio, holds or not, by how much.
+
+Bounds that need weights are evaluated at every stored snapshot and at the end; those that need
+norms and divergences only, at every row of the curve.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from grokscope import theory
+from grokscope.certificates.inspection import draw_pairs, make_inspector
+from grokscope.engine.members import make_member
+from grokscope.errors import StoreError
+from grokscope.models import minimal
+from grokscope.optim import ORTHOGONALISED
+from grokscope.spec import RunSpec
+from grokscope.store import Run, Store
+from grokscope.tasks import build_task
+
+if TYPE_CHECKING:
+    import polars as pl
+
+ROUNDING = 1e-4  # float32 training against exact inequalities
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """One comparison. `ratio` is measured / bound for an upper bound and bound / measured for a
+    lower one, so that it is at most 1 where the statement holds, and 1/ratio is the slack."""
+
+    name: str
+    statement: int
+    epoch: int
+    measured: float
+    bound: float
+    ratio: float
+    holds: bool
+    note: str = ""
+
+
+TITLES = {
+    "explaining away": "gradient on every attention logit, worst example (Lemma 5.1)",
+    "norm contraction": "MLP norm from row to row (Definition 3.2)",
+    "divergence": "divergence against the weakest weight, worst input (Corollary 4.5)",
+    "pair difference": "movement of the pooled vector, worst pair (eq. 24)",
+    "pair necessity": "mass needed to tell a pair apart, worst pair (eq. 27)",
+    "plateau length": "predicted against measured plateau (eq. 5)",
+    "prior's exponential decay": "divergence under the prior, paper's law (eq. 52)",
+    "prior's corrected decay": "divergence under the prior, 1/t law",
+    "logit variance": "variance of attention logits, worst input (Conjecture E.1)",
+    "variance contraction": "logit variance over the plateau (Conjecture E.1)",
+    "pooled mass": "best single head against all heads together (Conjecture E.2)",
+}
+
+
+def certify(run: Run, store: Store | None = None) -> pl.DataFrame:
+    """Every certificate of a finished run, one row each, ordered by name and epoch."""
+    import polars as pl
+
+    if run.status != "finished":
+        raise StoreError(f"Run {run.id} is {run.status}; only finished runs can be certified.")
+    store = store or Store(run.path.parent)
+    curve = {name: run.curve[name].to_numpy() for name in _SCALARS}
+    rows = [
+        *_from_checkpoints(run, store),
+        *_norm_contraction(run.spec, curve, run.weights()),
+        *_plateau(run, curve),
+        *_prior_decay(run.spec, curve, run.curve["attention"].to_list()[0]),
+        *_variance_contraction(run, curve),
+    ]
+    return pl.DataFrame([asdict(row) for row in rows], infer_schema_length=None).sort(
+        "name", "epoch", maintain_order=True
+    )
+
+
+_SCALARS = ("epoch", "mlp_norm", "divergence_train", "logit_variance", "test_accuracy")
+
+
+def summarise(certificates: pl.DataFrame) -> pl.DataFrame:
+    """A row per certificate: how often it holds, the worst ratio, the usual slack."""
+    import polars as pl
+
+    return (
+        certificates.group_by("name", maintain_order=True)
+        .agg(
+            pl.col("statement").first(),
+            pl.len().alias("checks"),
+            pl.col("holds").sum().alias("hold"),
+            pl.col("ratio").max().alias("worst_ratio"),
+            pl.col("ratio").median().alias("median_ratio"),
+            pl.col("note").last(),
+        )
+        .sort("statement", "name")
+    )
+
+
+def inspect_run(
+    run: Run, store: Store, epochs: list[int | None]
+) -> Iterator[tuple[int, dict[str, float]]]:
+    """Numbers of `inspection.inspect` at snapshots (None: the final weights)."""
+    form, member = make_member(run.spec, store)
+    pairs = jax.tree.map(
+        jnp.asarray, draw_pairs(run.spec, build_task(run.spec.task, run.spec.seed))
+    )
+    inspector = make_inspector(form._replace(double_loss=False))
+    last = run.outcome["epochs"]
+    for epoch in epochs:
+        params = {name: jnp.asarray(array) for name, array in run.weights(epoch).items()}
+        numbers = jax.device_get(inspector(params, member, pairs))
+        yield (last if epoch is None else epoch), {n: float(v) for n, v in numbers.items()}
+
+
+def _upper(name: str, statement: int, epoch: int, measured: float, bound: float, **more: Any):
+    """measured <= bound."""
+    if math.isnan(measured) or math.isnan(bound):
+        ratio = math.nan
+    else:
+        ratio = measured / bound if bound > 0 else (0.0 if measured <= 0 else math.inf)
+    return Certificate(
+        name, statement, epoch, measured, bound, ratio, ratio <= 1 + ROUNDING, more.get("note", "")
+    )
+
+
+def _from_checkpoints(run: Run, store: Store) -> Iterator[Certificate]:
+    frozen = run.spec.interventions.frozen_attention != "no"
+    softmax = run.spec.model.attention == "softmax"
+    for epoch, seen in inspect_run(run, store, [*run.snapshots, None]):
+        at = partial(_upper, epoch=epoch)
+        if not frozen:
+            yield at(
+                "explaining away",
+                9,
+                measured=seen["gradient_at_worst"],
+                bound=seen["bound_at_worst"],
+                note=f"mean ratio {seen['gradient_ratio_mean']:.1e}",
+            )
+            yield at("pair difference", 5, measured=seen["pair_difference_ratio_max"], bound=1.0)
+            if seen["pairs_told_apart"] > 0:
+                yield at(
+                    "pair necessity",
+                    5,
+                    measured=seen["necessity_ratio_max"],
+                    bound=1.0,
+                    note=f"{seen['pairs_told_apart']:.0%} of the sampled pairs are told apart; the "
+                    f"median one needs {seen['necessity_ratio_median']:.1%} of the mass it has",
+                )
+            yield at(
+                "logit variance",
+                14,
+                measured=seen["variance_at_worst"],
+                bound=seen["variance_bound_at_worst"],
+            )
+        if softmax or seen["weakest_min"] > 0:
+            yield at(
+                "divergence",
+                8,
+                measured=seen["divergence_at_worst"],
+                bound=seen["divergence_allowed_at_worst"],
+            )
+        if run.spec.model.heads > 1:
+            yield at(
+                "pooled mass",
+                15,
+                measured=seen["best_head_mass_min"],
+                bound=seen["pooled_mass_min"],
+                note="least mass of the best head / of all heads together",
+            )
+
+
+def update_bound(spec: RunSpec, weights: dict[str, np.ndarray]) -> float:
+    """B of statement 1 for the MLP under the optimiser that was used, over all its arrays."""
+    optimiser = spec.optimiser
+    total = 0.0
+    if optimiser.kind == "sgd":
+        if optimiser.clip == 0:
+            return math.inf
+        return float(theory.sgd_update_bound(optimiser.clip, optimiser.beta1))
+    for name in minimal.MLP:
+        shape = weights[name].shape
+        if optimiser.kind == "lion":
+            bound = theory.lion_update_bound(shape)
+        elif optimiser.kind == "muon" and name in ORTHOGONALISED:
+            bound = theory.muon_update_bound(shape)
+        else:
+            bound = theory.adamw_update_bound(shape, optimiser.beta1, optimiser.beta2)
+        total += float(bound) ** 2
+    return math.sqrt(total)
+
+
+def _norm_contraction(
+    spec: RunSpec, curve: dict[str, np.ndarray], weights: dict[str, np.ndarray]
+) -> Iterator[Certificate]:
+    """|W| at a row against what the norm one row earlier allows."""
+    optimiser = spec.optimiser
+    if optimiser.weight_decay == 0 or spec.interventions.mlp_norm > 0:
+        return
+    updates = update_bound(spec, weights)
+    if not math.isfinite(updates):
+        return
+    floor = float(theory.norm_floor(optimiser.weight_decay, updates))
+    epochs, norms = curve["epoch"], curve["mlp_norm"]
+    after_warmup = epochs[:-1] >= optimiser.warmup
+    for index in np.flatnonzero(after_warmup):
+        steps = int(epochs[index + 1] - epochs[index])
+        # The triangle inequality is sharper than the squared form of eq. (1), and implies it.
+        bound = float(
+            theory.norm_bound(
+                float(norms[index]), optimiser.lr, optimiser.weight_decay, updates, steps
+            )
+        )
+        yield _upper(
+            "norm contraction",
+            1,
+            int(epochs[index + 1]),
+            float(norms[index + 1]),
+            bound,
+            note=f"the bound contracts only above a norm of {floor:.0f}",
+        )
+
+
+def _plateau(run: Run, curve: dict[str, np.ndarray]) -> Iterator[Certificate]:
+    """Eq. 5 with rho_max read off the run: the norm at which it grokked."""
+    outcome, optimiser = run.outcome, run.spec.optimiser
+    memorised, grokked = outcome["memorised"]["epoch"], outcome["grokked"]["epoch"]
+    plateau = next(phase for phase in outcome["phases"] if phase["name"] == "plateau")
+    if memorised is None or grokked is None or plateau["start"] is None:
+        return
+    if optimiser.weight_decay == 0:
+        return
+    start, end = (_at(curve, "mlp_norm", epoch) for epoch in (memorised, grokked))
+    predicted = float(theory.plateau_lower_bound(start, end, optimiser.lr, optimiser.weight_decay))
+    measured = float(plateau["end"] - plateau["start"])
+    note = f"MLP norm {start:.1f} when memorised, {end:.1f} when grokked"
+    if predicted == 0:
+        note += "; it did not shrink, so eq. (5) predicts no wait at all"
+    # A lower bound on the length: predicted / measured is to be at most 1.
+    yield Certificate(
+        "plateau length",
+        10,
+        int(grokked),
+        measured,
+        predicted,
+        predicted / measured,
+        predicted <= measured * (1 + ROUNDING),
+        note,
+    )
+
+
+def _prior_decay(
+    spec: RunSpec, curve: dict[str, np.ndarray], first_attention: list[float]
+) -> Iterator[Certificate]:
+    """D under a constant oracle prior against both laws, the rate fixed by the first row.
+
+    The paper's effective strength (learning rate, embedding geometry, optimiser) is not known
+    beforehand. It is read off the first interval, through -dD/dt = strength * |alpha - alpha*|^2
+    (eq. 48), and then predicts the curve, up to where D reaches the floor that weight decay sets
+    (twice its median over the last quarter of the run).
+    """
+    prior = spec.prior
+    if prior.kind != "oracle" or prior.strength == 0 or prior.end or prior.start:
+        return
+    epochs, divergence = curve["epoch"].astype(float), curve["divergence_train"].astype(float)
+    informative = spec.task.operands
+    distractors = len(first_attention) - informative
+    if divergence[0] - divergence[1] <= 0 or distractors < 1:
+        return
+    # From (near) uniform attention the squared gap is n / (k (k + n)).
+    gap = distractors / (informative * (informative + distractors))
+    strength = (divergence[0] - divergence[1]) / (epochs[1] - epochs[0]) / gap
+    floor = 2 * float(np.median(divergence[-max(len(divergence) // 4, 1) :]))
+    for index in range(1, len(epochs)):
+        if divergence[index] <= floor:
+            break
+        time = epochs[index] - epochs[0]
+        paper = float(theory.exponential_envelope(divergence[0], 2 / informative, strength, time))
+        mass = 1 / (informative + distractors)
+        corrected = float(
+            theory.hyperbolic_envelope(
+                divergence[0], mass, informative, distractors, strength, time
+            )
+        )
+        epoch = int(epochs[index])
+        yield _upper("prior's exponential decay", 12, epoch, divergence[index], paper)
+        yield _upper("prior's corrected decay", 12, epoch, divergence[index], corrected)
+
+
+def _variance_contraction(run: Run, curve: dict[str, np.ndarray]) -> Iterator[Certificate]:
+    """Conjecture E.1 over the plateau: decay alone would shrink the variance by this factor."""
+    outcome, optimiser = run.outcome, run.spec.optimiser
+    plateau = next(phase for phase in outcome["phases"] if phase["name"] == "plateau")
+    if plateau["start"] is None or optimiser.weight_decay == 0:
+        return
+    end = plateau["end"] if plateau["end"] is not None else outcome["epochs"]
+    first, last = (_at(curve, "logit_variance", epoch) for epoch in (plateau["start"], end))
+    decay = float(
+        theory.variance_contraction(
+            optimiser.lr, optimiser.weight_decay, end - plateau["start"], decayed_factors=4
+        )
+    )
+    note = f"{first:.3g} to {last:.3g}; decay alone would leave {first * decay:.2g}"
+    # The conjecture is that it contracts at all; the bound is therefore the value at the start.
+    yield _upper("variance contraction", 14, int(end), last, first, note=note)
+
+
+def _at(curve: dict[str, np.ndarray], name: str, epoch: int) -> float:
+    return float(curve[name][np.searchsorted(curve["epoch"], epoch)])

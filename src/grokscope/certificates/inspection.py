@@ -1,0 +1,223 @@
+"""What a checkpoint shows: the quantities that the paper's statements bound, beside their bounds.
+
+One compiled function looks at one set of weights; everything that needs many examples happens in
+it, and a handful of numbers comes out.
+
+n examples, P pairs, T positions, H heads, d width.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from grokscope import theory
+from grokscope.engine.members import Form, Member
+from grokscope.measures import attention as on_attention
+from grokscope.measures import weights as on_weights
+from grokscope.models import minimal
+from grokscope.spec import RunSpec
+from grokscope.tasks import TaskData, label_operands
+
+
+class Pairs(NamedTuple):
+    """Inputs that differ in one informative position and, by the task's rule, in their label."""
+
+    before: Any  # (P, T) tokens
+    after: Any  # (P, T)
+    label_before: Any  # (P,)
+    label_after: Any  # (P,)
+    position: Any  # (P,)
+
+
+def draw_pairs(spec: RunSpec, data: TaskData, count: int = 4000, seed: int = 0) -> Pairs:
+    """A seeded sample over all inputs, informative positions and values. The changed input need not
+    be one of the task's examples: the statement is about every input."""
+    rng = np.random.default_rng([seed, 5])
+    task = spec.task
+    values = int(data.operands.max()) + 1
+    index = rng.integers(0, len(data.tokens), size=2 * count)
+    which = rng.integers(0, task.operands, size=len(index))
+    new = rng.integers(0, values, size=len(index))
+    if task.kind == "division":
+        new = np.where(which == 1, np.maximum(new, 1), new)
+    operands = data.operands[index].copy()
+    operands[np.arange(len(index)), which] = new
+    labels = label_operands(task, operands)
+    keep = np.flatnonzero(labels != data.labels[index])[:count]
+    index, which = index[keep], which[keep]
+    places = np.nonzero(data.oracle[index])[1].reshape(len(index), task.operands)
+    position = places[np.arange(len(index)), which]
+    after = data.tokens[index].copy()
+    after[np.arange(len(index)), position] = new[keep]
+    return Pairs(
+        before=data.tokens[index],
+        after=after,
+        label_before=data.labels[index],
+        label_after=labels[keep].astype(np.int32),
+        position=position.astype(np.int32),
+    )
+
+
+@cache
+def make_inspector(form: Form) -> Any:
+    """The compiled function (params, member, pairs) -> numbers, for runs of this form."""
+    return jax.jit(lambda params, member, pairs: inspect(form, params, member, pairs))
+
+
+def inspect(
+    form: Form, params: minimal.Params, member: Member, pairs: Pairs
+) -> dict[str, jax.Array]:
+    """Measured quantities and their bounds for one set of weights."""
+    lipschitz = on_weights.lipschitz_bound(params)
+    return {
+        "lipschitz": lipschitz,
+        **_explaining_away(form, params, member, lipschitz),
+        **_routing(form, params, member),
+        **_necessity(form, params, pairs, lipschitz),
+    }
+
+
+def _attend(form: Form, scores: jax.Array, frozen: jax.Array, freeze: jax.Array) -> jax.Array:
+    attention = minimal.normalise(scores, form.shape.attention)
+    return jnp.where(freeze, frozen[:, None, :], attention)
+
+
+def _explaining_away(
+    form: Form, params: minimal.Params, member: Member, lipschitz: jax.Array
+) -> dict[str, jax.Array]:
+    """|dL/da_i| of every training example and position against Lemma 5.1 (statement 9)."""
+    side, shape = member.train, form.shape
+    forward = minimal.forward_fast(params, side.tokens, shape)
+    values = forward.values  # (n, H, T, d)
+    softmax = shape.attention == "softmax"
+    attention = _attend(form, forward.scores, side.frozen, member.numbers.freeze)
+    pooled_by_head = jnp.einsum("nht,nhtd->nhd", attention, values)
+
+    def losses(pooled):
+        logits = minimal.classify(params, pooled)
+        chosen = jnp.take_along_axis(logits, side.labels[:, None], axis=1)[:, 0]
+        return jax.nn.logsumexp(logits, axis=-1) - chosen, logits
+
+    (loss, logits), pull = jax.vjp(losses, pooled_by_head.sum(axis=1))
+    (gradient,) = pull((jnp.ones_like(loss), jnp.zeros_like(logits)))  # (n, d)
+    by_head = gradient[:, None, :]
+    if softmax:
+        measured = theory.score_gradient(attention, values, pooled_by_head, by_head)
+        bound = theory.explaining_away_bound(
+            attention, values, pooled_by_head, lipschitz, loss[:, None]
+        )
+    else:
+        measured = theory.relu_score_gradient(forward.scores, values, pooled_by_head, by_head)
+        bound = theory.relu_explaining_away_bound(
+            forward.scores, values, pooled_by_head, lipschitz, loss[:, None]
+        )
+    measured = jnp.abs(measured)
+    ratio = jnp.where(bound > 0, measured / jnp.where(bound > 0, bound, 1.0), 0.0)
+    worst = jnp.argmax(ratio)
+    right = jnp.take_along_axis(logits, side.labels[:, None], axis=1)[:, 0]
+    others = jnp.where(jnp.arange(logits.shape[1]) == side.labels[:, None], -jnp.inf, logits)
+    margin = right - others.max(axis=1)
+    return {
+        "gradient_ratio_max": ratio.max(),
+        "gradient_ratio_mean": ratio.mean(),
+        "gradient_at_worst": measured.ravel()[worst],
+        "bound_at_worst": bound.ravel()[worst],
+        "train_margin_min": margin.min(),
+        "train_margin_median": jnp.median(margin),
+        "value_norm_max": jnp.linalg.norm(values, axis=-1).max(),
+    }
+
+
+def _routing(form: Form, params: minimal.Params, member: Member) -> dict[str, jax.Array]:
+    """Corollary 4.5 (8), logit variance (14) and pooled mass (15) over all inputs."""
+    shape = form.shape
+    tokens = jnp.concatenate([member.train.tokens, member.test.tokens])
+    oracle = jnp.concatenate([member.train.oracle, member.test.oracle])
+    frozen = jnp.concatenate([member.train.frozen, member.test.frozen])
+    scores = minimal.score(params, tokens, shape)
+    by_head = _attend(form, scores, frozen, member.numbers.freeze)
+    attention = by_head.mean(axis=1)
+    divergence = on_attention.structural_divergence(attention, oracle)
+    weakest = on_attention.weakest_weight(attention, oracle)
+    informative = (oracle > 0).sum(axis=-1)
+    allowed = -jnp.log(informative * jnp.maximum(weakest, on_attention.TINY))
+    ratio = jnp.where(allowed > 1e-6, divergence / jnp.maximum(allowed, 1e-6), 0.0)
+    worst = jnp.argmax(ratio)
+    embedded = params["embedding"][tokens] + params["position"]
+    size = shape.width // shape.heads
+    variance_bound = theory.score_variance_bound(
+        on_weights.interaction_norm(params, shape.heads),
+        jnp.linalg.norm(embedded[0, -1]),
+        theory.context_spread(embedded),
+        size,
+    )
+    variance_ratio = theory.score_variance(scores) / variance_bound[:, None]
+    at = jnp.argmax(variance_ratio.max(axis=1))
+    single = on_attention.weakest_weight(by_head, oracle[:, None, :]).min(axis=0)  # (H,)
+    pooled = theory.pooled_mass(by_head)
+    gap = attention - oracle
+    return {
+        "divergence_ratio_max": ratio.max(),
+        "divergence_at_worst": divergence[worst],
+        "divergence_allowed_at_worst": allowed[worst],
+        "weakest_min": weakest.min(),
+        "weakest_q01": jnp.quantile(weakest, 0.01),
+        "squared_gap": jnp.sum(gap**2, axis=-1).mean(),
+        "variance_ratio_max": variance_ratio.max(),
+        "variance_at_worst": theory.score_variance(scores)[at].max(),
+        "variance_bound_at_worst": variance_bound[at],
+        "pooled_mass_min": on_attention.weakest_weight(pooled, oracle).min(),
+        "best_head_mass_min": single.max(),
+    }
+
+
+def _necessity(
+    form: Form, params: minimal.Params, pairs: Pairs, lipschitz: jax.Array
+) -> dict[str, jax.Array]:
+    """Eq. 27 on pairs (statement 5): inputs that the model tells apart by a margin need mass."""
+    shape = form.shape
+    before = minimal.forward_fast(params, pairs.before, shape)
+    after = minimal.forward_fast(params, pairs.after, shape)
+    place = pairs.position[:, None, None]  # (P, 1, 1)
+
+    def at(array):  # (P, H, T) -> (P, H)
+        return jnp.take_along_axis(array, place, axis=2)[:, :, 0]
+
+    def value_at(forward):  # (P, H, T, d) -> (P, H, d)
+        return jnp.take_along_axis(forward.values, place[..., None], axis=2)[:, :, 0]
+
+    mass_before, mass_after = at(before.attention), at(after.attention)
+    position = jnp.broadcast_to(pairs.position[:, None], mass_before.shape)
+    centroid = theory.distractor_centroid(before.attention, before.values, position)
+    spread = theory.value_spread(value_at(before), value_at(after), centroid)  # (P, H)
+    allowed = theory.multihead_upper_bound(mass_before, mass_after, spread)  # (P,)
+    moved = jnp.linalg.norm(after.pooled - before.pooled, axis=-1)
+    separation = jnp.linalg.norm(after.logits - before.logits, axis=-1)
+    both_right = (before.logits.argmax(axis=1) == pairs.label_before) & (
+        after.logits.argmax(axis=1) == pairs.label_after
+    )
+    # |f(z') - f(z)| <= L_f |z' - z| <= L_f sum_h (a + b) Delta, so the mass must at least be:
+    needed = separation / (lipschitz * jnp.maximum(spread.max(axis=1), 1e-30))
+    mass = (mass_before + mass_after).sum(axis=1)
+    demand = jnp.where(both_right, needed / jnp.maximum(mass, 1e-30), 0.0)
+    slack = jnp.where(allowed > 0, moved / jnp.maximum(allowed, 1e-30), 0.0)
+    return {
+        "pairs_told_apart": both_right.mean(),
+        "necessity_ratio_max": demand.max(),
+        "necessity_ratio_median": _median_where(demand, both_right),
+        "pair_difference_ratio_max": slack.max(),
+        "spread_max": spread.max(),
+        "spread_median": jnp.median(spread),
+        "pair_mass_min": mass.min(),
+        "needed_mass_median": _median_where(needed, both_right),
+    }
+
+
+def _median_where(values: jax.Array, where: jax.Array) -> jax.Array:
+    """Median over a subset; NaN where it is empty."""
+    return jnp.nanmedian(jnp.where(where, values, jnp.nan))

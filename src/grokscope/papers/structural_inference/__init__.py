@@ -1,0 +1,1 @@
+"""Grokking as Structural Inference (arXiv 2605.15787)."""

@@ -1,0 +1,190 @@
+"""The decoupling theorem as a decision, judged on a population of runs (Theorem 4.3).
+
+The theorem: zero test error if and only if attention satisfies B_tau with tau = m / (L_f Delta) and
+the MLP's norm lies in the Goldilocks shell. From a trained run we take
+
+- m, the separation of logits that its smallest training margin implies;
+- L_f, the product of the MLP's spectral norms, and Delta, the largest |v - mu| over sampled pairs;
+- the shell, which the theorem leaves open: the range of norms of the *other* runs that generalised
+  (leave one out, so that a run never vouches for itself).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from grokscope import theory
+from grokscope.certificates.certify import inspect_run
+from grokscope.spec import RunSpec, sweep
+from grokscope.store import Run, Store
+
+if TYPE_CHECKING:
+    import polars as pl
+
+# Larger means more likely to generalise; the sign turns the others round.
+CANDIDATES = {
+    "weakest_min": 1,
+    "weakest_q01": 1,
+    "weakest_q10": 1,
+    "weakest_mean": 1,
+    "mass_mean": 1,
+    "divergence": -1,
+    "attention_entropy": -1,
+    "mlp_norm": -1,
+    "lipschitz_bound": -1,
+    "parameter_norm": -1,
+}
+
+
+def population() -> list[RunSpec]:
+    """96 runs of different fate: regimes, priors, decays, seeds."""
+    base = RunSpec().replace(
+        **{
+            "task.modulus": 43,
+            "task.train_fraction": 0.6,
+            "optimiser.lr": 2e-3,
+            "training.epochs": 3000,
+        }
+    )
+    priors = [
+        base,
+        base.replace(**{"prior.kind": "oracle", "prior.strength": 0.03}),
+        base.replace(**{"prior.kind": "oracle"}),
+        base.replace(**{"prior.kind": "adversarial"}),
+    ]
+    over = {
+        "task.alphabet": [1, 4, 8, 43],
+        "optimiser.weight_decay": [0.0, 0.3, 1.0],
+        "seed": [0, 1],
+    }
+    return [spec for prior in priors for spec in sweep(prior, over)]
+
+
+def measure_population(runs: list[Run], store: Store) -> pl.DataFrame:
+    """A row per run: what the theorem needs, and what became of the run."""
+    import polars as pl
+
+    rows = []
+    for run in runs:
+        (_, seen), *_ = inspect_run(run, store, [None])
+        final = run.outcome["final"]
+        margin = seen["train_margin_min"]
+        threshold = math.nan
+        if margin > 0:
+            separation = theory.separation_from_margin(margin)
+            threshold = float(
+                theory.mass_threshold(separation, seen["lipschitz"], seen["spread_max"])
+            )
+        rows.append(
+            {
+                "run": run.id,
+                "alphabet": run.spec.task.alphabet,
+                "prior": run.spec.prior.kind,
+                "strength": run.spec.prior.strength if run.spec.prior.kind != "none" else 0.0,
+                "weight_decay": run.spec.optimiser.weight_decay,
+                "seed": run.spec.seed,
+                "margin": margin,
+                "lipschitz": seen["lipschitz"],
+                "spread": seen["spread_max"],
+                "tau": threshold,
+                "generalised": final["test_accuracy"] >= run.spec.training.test_threshold,
+                "test_accuracy": final["test_accuracy"],
+                **{name: final[name] for name in CANDIDATES},
+            }
+        )
+    return pl.DataFrame(rows)
+
+
+def judge(table: pl.DataFrame) -> pl.DataFrame:
+    """Adds the theorem's two conditions and its prediction to the table of a population."""
+    import polars as pl
+
+    norms = table["mlp_norm"].to_numpy()
+    good = table["generalised"].to_numpy()
+    inside = []
+    for index, norm in enumerate(norms):
+        others = norms[good & (np.arange(len(norms)) != index)]
+        inside.append(bool(len(others)) and bool(others.min() <= norm <= others.max()))
+    structural = pl.col("tau").is_not_nan() & (pl.col("weakest_min") >= pl.col("tau"))
+    return table.with_columns(
+        structural.alias("structural_condition"), pl.Series("norm_condition", inside)
+    ).with_columns((pl.col("structural_condition") & pl.col("norm_condition")).alias("predicted"))
+
+
+def confusion(predicted: np.ndarray, actual: np.ndarray) -> dict[str, int]:
+    """Counts of the four combinations."""
+    return {
+        "predicted_and_did": int(np.sum(predicted & actual)),
+        "predicted_but_did_not": int(np.sum(predicted & ~actual)),
+        "not_predicted_but_did": int(np.sum(~predicted & actual)),
+        "not_predicted_and_did_not": int(np.sum(~predicted & ~actual)),
+    }
+
+
+def share_interval(count: int, total: int, level: float = 0.95) -> tuple[float, float]:
+    """Wilson interval of a share."""
+    from scipy.stats import binomtest
+
+    if total == 0:
+        return math.nan, math.nan
+    interval = binomtest(count, total).proportion_ci(level, method="wilson")
+    return float(interval.low), float(interval.high)
+
+
+def best_threshold(values: np.ndarray, actual: np.ndarray) -> tuple[float, float]:
+    """The cut `values >= t` with the best balanced accuracy, and that accuracy. Cuts lie halfway
+    between neighbouring values; among equal ones the middle is taken."""
+    order = np.unique(values)
+    cuts = np.concatenate([[order[0] - 1], (order[1:] + order[:-1]) / 2, [order[-1] + 1]])
+    scores = np.array([balanced_accuracy(values >= cut, actual) for cut in cuts])
+    best = np.flatnonzero(scores == scores.max())
+    return float(cuts[best[len(best) // 2]]), float(scores.max())
+
+
+def balanced_accuracy(predicted: np.ndarray, actual: np.ndarray) -> float:
+    """Mean of the shares of generalising and of other runs that are called right."""
+    if actual.all() or not actual.any():
+        return math.nan
+    return float((predicted[actual].mean() + (~predicted[~actual]).mean()) / 2)
+
+
+def cross_validate(
+    values: np.ndarray, actual: np.ndarray, folds: int = 8, repeats: int = 20, seed: int = 0
+) -> tuple[float, float]:
+    """Balanced accuracy on held-out runs of a cut chosen on the others: mean and spread (standard
+    deviation) over repeated random folds."""
+    rng = np.random.default_rng(seed)
+    scores = []
+    for _ in range(repeats):
+        fold = rng.permutation(len(values)) % folds
+        predicted = np.zeros(len(values), dtype=bool)
+        for held in range(folds):
+            cut, _ = best_threshold(values[fold != held], actual[fold != held])
+            predicted[fold == held] = values[fold == held] >= cut
+        scores.append(balanced_accuracy(predicted, actual))
+    return float(np.mean(scores)), float(np.std(scores))
+
+
+def rank_thresholds(table: pl.DataFrame) -> pl.DataFrame:
+    """Every candidate measure as a single cut, best held-out accuracy first."""
+    import polars as pl
+
+    actual = table["generalised"].to_numpy()
+    rows = []
+    for name, sign in CANDIDATES.items():
+        values = sign * table[name].to_numpy()
+        cut, accuracy = best_threshold(values, actual)
+        held_out, spread = cross_validate(values, actual)
+        rows.append(
+            {
+                "measure": name,
+                "rule": f"{'>=' if sign > 0 else '<='} {sign * cut:.4g}",
+                "accuracy": accuracy,
+                "held_out": held_out,
+                "spread": spread,
+            }
+        )
+    return pl.DataFrame(rows).sort("held_out", descending=True)
