@@ -115,6 +115,34 @@ class Report:
 
 
 @dataclass
+class Certify:
+    """A run against the paper's statements: measured, bound, ratio, holds or not."""
+
+    run: Positional[str]
+    """Name of the run; snapshots (training.snapshots) are checked as well as the final weights."""
+    store: Path | None = None
+    """The store. Default: $GROKSCOPE_STORE or ./runs."""
+    out: Path | None = None
+    """Also write every check: .parquet or .csv is the table, .svg, .png or .html the figure."""
+
+
+@dataclass
+class Theory:
+    """The paper's fifteen statements on a population of runs; writes docs/theory.md."""
+
+    store: Path | None = None
+    """Where the population is kept. Default: $GROKSCOPE_STORE or ./runs."""
+    results: Path = Path("results/theory")
+    """Tables to write, or to read with --no-train."""
+    docs: Path = Path("docs")
+    """The page theory.md and its figures are written there."""
+    train: bool = True
+    """--no-train only writes the page again from the tables."""
+    quiet: bool = False
+    """Print nothing but errors."""
+
+
+@dataclass
 class Verify:
     """Check every entry of a store: damaged, partial and foreign ones, and what to do."""
 
@@ -139,6 +167,8 @@ COMMANDS: dict[str, type] = {
     "show": Show,
     "figure": Figure,
     "report": Report,
+    "certify": Certify,
+    "theory": Theory,
     "verify": Verify,
     "recipes": Recipes,
 }
@@ -334,6 +364,35 @@ def do_report(options: Report) -> int:
     return 0
 
 
+def do_certify(options: Certify) -> int:
+    from grokscope.certificates import certify, summarise
+    from grokscope.engine.compilation import prepare
+    from grokscope.report import certificate_chart, save_chart
+    from grokscope.store import Store
+    from grokscope.terminal import certificate_table, say
+
+    prepare()
+    store = Store(options.store)
+    table = certify(store.get(options.run), store)
+    say(certificate_table(summarise(table)))
+    if options.out is not None:
+        if options.out.suffix == ".parquet":
+            table.write_parquet(options.out)
+        elif options.out.suffix == ".csv":
+            table.write_csv(options.out)
+        else:
+            save_chart(certificate_chart(table), options.out)
+        print(options.out)
+    return 0
+
+
+def do_theory(options: Theory) -> int:
+    from grokscope.papers.structural_inference import theory_page
+
+    theory_page.run(options.store, options.results, options.docs, options.train, options.quiet)
+    return 0
+
+
 def do_verify(options: Verify) -> int:
     from grokscope.store import Store
 
@@ -372,6 +431,8 @@ ACTIONS: dict[str, Callable[[Any], int]] = {
     "show": do_show,
     "figure": do_figure,
     "report": do_report,
+    "certify": do_certify,
+    "theory": do_theory,
     "verify": do_verify,
     "recipes": do_recipes,
 }

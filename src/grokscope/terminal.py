@@ -224,6 +224,29 @@ def show_run(run: Run) -> list[RenderableType]:
     return [*parts, "", phases, "", final, "", made]
 
 
+def certificate_table(summary: pl.DataFrame) -> Table:
+    """A line a certificate: how often it held, and by how much."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name, side in (
+        ("certificate", "left"),
+        ("holds", "right"),
+        ("worst ratio", "right"),
+        ("median ratio", "right"),
+        ("remark", "left"),
+    ):
+        table.add_column(name, justify=side)  # type: ignore[arg-type]
+    for row in summary.iter_rows(named=True):
+        table.add_row(
+            f"{row['statement']:>2} {row['name']}",
+            f"{row['hold']} of {row['checks']}",
+            _cell(row["worst_ratio"]),
+            _cell(row["median_ratio"]),
+            row["note"],
+        )
+    table.caption = "ratio: measured / bound, at most 1 where the statement holds"
+    return table
+
+
 def frame_table(frame: pl.DataFrame) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in frame.columns:

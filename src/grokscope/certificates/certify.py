@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
@@ -47,7 +47,16 @@ class Certificate:
     note: str = ""
 
 
+IDENTITY = 1e-4  # relative error that float32 explains where two formulas must agree
+
 TITLES = {
+    "structural condition": "share of inputs whose weakest weight is below tau (Definition 4.1)",
+    "Lipschitz constant": "product of spectral norms against half the squared norm",
+    "closed form": "pooled difference by formula and directly (eq. 14)",
+    "lower bound": "least movement of the pooled vector, worst pair (eq. 18)",
+    "squared-norm identity": "both sides of eq. 19",
+    "prior's gradient": "alpha - alpha* against automatic differentiation (eq. 45)",
+    "prior's delay": "epochs until D is a tenth of its start (eq. 53, corrected)",
     "explaining away": "gradient on every attention logit, worst example (Lemma 5.1)",
     "norm contraction": "MLP norm from row to row (Definition 3.2)",
     "divergence": "divergence against the weakest weight, worst input (Corollary 4.5)",
@@ -72,6 +81,7 @@ def certify(run: Run, store: Store | None = None) -> pl.DataFrame:
     curve = {name: run.curve[name].to_numpy() for name in _SCALARS}
     rows = [
         *_from_checkpoints(run, store),
+        *_structure(curve),
         *_norm_contraction(run.spec, curve, run.weights()),
         *_plateau(run, curve),
         *_prior_decay(run.spec, curve, run.curve["attention"].to_list()[0]),
@@ -82,7 +92,14 @@ def certify(run: Run, store: Store | None = None) -> pl.DataFrame:
     )
 
 
-_SCALARS = ("epoch", "mlp_norm", "divergence_train", "logit_variance", "test_accuracy")
+_SCALARS = (
+    "epoch",
+    "mlp_norm",
+    "divergence_train",
+    "logit_variance",
+    "structure_share",
+    "weakest_min",
+)
 
 
 def summarise(certificates: pl.DataFrame) -> pl.DataFrame:
@@ -119,15 +136,16 @@ def inspect_run(
         yield (last if epoch is None else epoch), {n: float(v) for n, v in numbers.items()}
 
 
-def _upper(name: str, statement: int, epoch: int, measured: float, bound: float, **more: Any):
+def _upper(
+    name: str, statement: int, epoch: int, measured: float, bound: float, note: str = ""
+) -> Certificate:
     """measured <= bound."""
     if math.isnan(measured) or math.isnan(bound):
         ratio = math.nan
     else:
         ratio = measured / bound if bound > 0 else (0.0 if measured <= 0 else math.inf)
-    return Certificate(
-        name, statement, epoch, measured, bound, ratio, ratio <= 1 + ROUNDING, more.get("note", "")
-    )
+    holds = bool(ratio <= 1 + ROUNDING)
+    return Certificate(name, statement, epoch, measured, bound, ratio, holds, note)
 
 
 def _from_checkpoints(run: Run, store: Store) -> Iterator[Certificate]:
@@ -135,6 +153,9 @@ def _from_checkpoints(run: Run, store: Store) -> Iterator[Certificate]:
     softmax = run.spec.model.attention == "softmax"
     for epoch, seen in inspect_run(run, store, [*run.snapshots, None]):
         at = partial(_upper, epoch=epoch)
+        yield at(
+            "Lipschitz constant", 3, measured=seen["lipschitz"], bound=seen["lipschitz_from_norm"]
+        )
         if not frozen:
             yield at(
                 "explaining away",
@@ -143,6 +164,24 @@ def _from_checkpoints(run: Run, store: Store) -> Iterator[Certificate]:
                 bound=seen["bound_at_worst"],
                 note=f"mean ratio {seen['gradient_ratio_mean']:.1e}",
             )
+            yield at("closed form", 4, measured=seen["closed_form_error"], bound=IDENTITY)
+            yield at(
+                "lower bound",
+                6,
+                measured=seen["lower_bound_ratio_max"],
+                bound=1.0,
+                note=f"positive, so that it says something, for {seen['lower_bound_useful']:.0%}",
+            )
+            yield at(
+                "squared-norm identity",
+                7,
+                measured=seen["squared_identity_error"],
+                bound=IDENTITY,
+            )
+            if softmax and seen["weakest_min"] > 0:
+                yield at(
+                    "prior's gradient", 11, measured=seen["prior_gradient_error"], bound=IDENTITY
+                )
             yield at("pair difference", 5, measured=seen["pair_difference_ratio_max"], bound=1.0)
             if seen["pairs_told_apart"] > 0:
                 yield at(
@@ -174,6 +213,18 @@ def _from_checkpoints(run: Run, store: Store) -> Iterator[Certificate]:
                 bound=seen["pooled_mass_min"],
                 note="least mass of the best head / of all heads together",
             )
+
+
+def _structure(curve: dict[str, np.ndarray]) -> Iterator[Certificate]:
+    """B_tau is a condition, not a bound: it holds where no input falls short."""
+    for epoch, share, weakest in zip(
+        curve["epoch"], curve["structure_share"], curve["weakest_min"], strict=True
+    ):
+        short = 1 - float(share)
+        note = f"weakest weight over all inputs {weakest:.3f}"
+        holds = short <= 0
+        ratio = 0.0 if holds else 1 + short
+        yield Certificate("structural condition", 2, int(epoch), short, 0.0, ratio, holds, note)
 
 
 def update_bound(spec: RunSpec, weights: dict[str, np.ndarray]) -> float:
@@ -250,7 +301,7 @@ def _plateau(run: Run, curve: dict[str, np.ndarray]) -> Iterator[Certificate]:
         measured,
         predicted,
         predicted / measured,
-        predicted <= measured * (1 + ROUNDING),
+        bool(predicted <= measured * (1 + ROUNDING)),
         note,
     )
 
@@ -277,20 +328,47 @@ def _prior_decay(
     gap = distractors / (informative * (informative + distractors))
     strength = (divergence[0] - divergence[1]) / (epochs[1] - epochs[0]) / gap
     floor = 2 * float(np.median(divergence[-max(len(divergence) // 4, 1) :]))
+    mass = 1 / (informative + distractors)
+    tenth = divergence[0] / 10
+    reached = np.flatnonzero(divergence <= tenth)
+    note = "D falls to a tenth of its start " + (
+        f"by epoch {int(epochs[reached[0]])}" if len(reached) else "never"
+    )
+    delay = float(theory.exponential_delay(divergence[0], tenth, 2 / informative, strength))
+    latest = float(
+        theory.delay_bound(divergence[0], tenth, mass, informative, distractors, strength)
+    )
+    if len(reached):
+        yield _upper(
+            "prior's delay", 13, int(epochs[reached[0]]), float(epochs[reached[0]]), latest
+        )
     for index in range(1, len(epochs)):
         if divergence[index] <= floor:
             break
         time = epochs[index] - epochs[0]
         paper = float(theory.exponential_envelope(divergence[0], 2 / informative, strength, time))
-        mass = 1 / (informative + distractors)
         corrected = float(
             theory.hyperbolic_envelope(
                 divergence[0], mass, informative, distractors, strength, time
             )
         )
         epoch = int(epochs[index])
-        yield _upper("prior's exponential decay", 12, epoch, divergence[index], paper)
-        yield _upper("prior's corrected decay", 12, epoch, divergence[index], corrected)
+        yield _upper(
+            "prior's exponential decay",
+            12,
+            epoch,
+            divergence[index],
+            paper,
+            note=f"{note}; this law says by {delay:.0f}",
+        )
+        yield _upper(
+            "prior's corrected decay",
+            12,
+            epoch,
+            divergence[index],
+            corrected,
+            note=f"{note}; this law says by {latest:.0f} at the latest",
+        )
 
 
 def _variance_contraction(run: Run, curve: dict[str, np.ndarray]) -> Iterator[Certificate]:

@@ -76,6 +76,7 @@ def inspect(
     lipschitz = on_weights.lipschitz_bound(params)
     return {
         "lipschitz": lipschitz,
+        "lipschitz_from_norm": theory.lipschitz_bound_from_norm(on_weights.mlp_norm(params)),
         **_explaining_away(form, params, member, lipschitz),
         **_routing(form, params, member),
         **_necessity(form, params, pairs, lipschitz),
@@ -158,16 +159,27 @@ def _routing(form: Form, params: minimal.Params, member: Member) -> dict[str, ja
     )
     variance_ratio = theory.score_variance(scores) / variance_bound[:, None]
     at = jnp.argmax(variance_ratio.max(axis=1))
+    by_logit = jax.grad(
+        lambda s: theory.structural_divergence(
+            minimal.normalise(s, shape.attention), oracle[:, None, :]
+        ).sum()
+    )(scores)
+    if shape.attention == "softmax":
+        predicted = theory.divergence_gradient(
+            minimal.normalise(scores, shape.attention), oracle[:, None, :]
+        )
+        gradient_error = _largest_error(predicted, by_logit)
+    else:
+        gradient_error = jnp.float32(jnp.nan)  # its own form, with points of no derivative
     single = on_attention.weakest_weight(by_head, oracle[:, None, :]).min(axis=0)  # (H,)
     pooled = theory.pooled_mass(by_head)
-    gap = attention - oracle
     return {
         "divergence_ratio_max": ratio.max(),
         "divergence_at_worst": divergence[worst],
         "divergence_allowed_at_worst": allowed[worst],
         "weakest_min": weakest.min(),
         "weakest_q01": jnp.quantile(weakest, 0.01),
-        "squared_gap": jnp.sum(gap**2, axis=-1).mean(),
+        "prior_gradient_error": gradient_error,
         "variance_ratio_max": variance_ratio.max(),
         "variance_at_worst": theory.score_variance(scores)[at].max(),
         "variance_bound_at_worst": variance_bound[at],
@@ -201,6 +213,18 @@ def _necessity(
     both_right = (before.logits.argmax(axis=1) == pairs.label_before) & (
         after.logits.argmax(axis=1) == pairs.label_after
     )
+    # Per head, so that the identities and bounds of single-head attention apply.
+    offsets = [value_at(forward) - centroid for forward in (before, after)]  # v - mu, v' - mu
+    masses = (mass_before, mass_after)
+    by_head = [jnp.einsum("nht,nhtd->nhd", f.attention, f.values) for f in (before, after)]
+    moved_by_head = jnp.linalg.norm(by_head[1] - by_head[0], axis=-1)  # (P, H)
+    closed_form = theory.pooled_difference(
+        *masses, value_at(before), value_at(after), centroid
+    )  # (P, H, d)
+    lengths = [jnp.linalg.norm(offset, axis=-1) for offset in offsets]
+    apart = jnp.linalg.norm(offsets[1] - offsets[0], axis=-1)
+    least = theory.difference_lower_bound(*masses, apart, *lengths)
+    identity = theory.squared_difference(*masses, *offsets)
     # |f(z') - f(z)| <= L_f |z' - z| <= L_f sum_h (a + b) Delta, so the mass must at least be:
     needed = separation / (lipschitz * jnp.maximum(spread.max(axis=1), 1e-30))
     mass = (mass_before + mass_after).sum(axis=1)
@@ -211,11 +235,20 @@ def _necessity(
         "necessity_ratio_max": demand.max(),
         "necessity_ratio_median": _median_where(demand, both_right),
         "pair_difference_ratio_max": slack.max(),
+        "closed_form_error": _largest_error(closed_form, by_head[1] - by_head[0]),
+        "squared_identity_error": _largest_error(identity, moved_by_head**2),
+        "lower_bound_ratio_max": (least / jnp.maximum(moved_by_head, 1e-6)).max(),
+        "lower_bound_useful": (least > 0).mean(),
         "spread_max": spread.max(),
         "spread_median": jnp.median(spread),
         "pair_mass_min": mass.min(),
         "needed_mass_median": _median_where(needed, both_right),
     }
+
+
+def _largest_error(formula: jax.Array, direct: jax.Array) -> jax.Array:
+    """Largest difference, in units of the largest value."""
+    return jnp.abs(formula - direct).max() / jnp.maximum(jnp.abs(direct).max(), 1e-30)
 
 
 def _median_where(values: jax.Array, where: jax.Array) -> jax.Array:

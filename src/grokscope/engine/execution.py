@@ -10,8 +10,10 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import queue
 import subprocess
 import sys
+import threading
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -62,54 +64,63 @@ class LocalProcesses:
         self.execution = execution
 
     def execute(self, specs: Sequence[RunSpec], store: Store, listen: Listener) -> None:
-        import selectors
-
         from grokscope.engine.provenance import count_cores
 
+        order = json.dumps(
+            {
+                "specs": [to_dict(spec) for spec in specs],
+                "store": str(store.root),
+                "execution": self.execution,
+            }
+        )
         threads = str(max(1, count_cores() // self.count))
-        order = {
-            "specs": [to_dict(spec) for spec in specs],
-            "store": str(store.root),
-            "execution": self.execution,
-        }
-        command = [sys.executable, "-m", "grokscope.engine.worker"]
+        lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         workers = []
-        selector = selectors.DefaultSelector()
         try:
             for index in range(self.count):
                 worker = subprocess.Popen(
-                    command,
+                    [sys.executable, "-m", "grokscope.engine.worker"],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     text=True,
                     env={**os.environ, "NPROC": threads, "GROKSCOPE_WORKER": str(index)},
                 )
                 workers.append(worker)
-                assert worker.stdin is not None
-                assert worker.stdout is not None
-                with contextlib.suppress(BrokenPipeError):  # its exit code will tell
-                    worker.stdin.write(json.dumps(order) + "\n")
-                    worker.stdin.flush()
-                selector.register(worker.stdout, selectors.EVENT_READ)
-            while selector.get_map():
-                for key, _ in selector.select():
-                    line = key.fileobj.readline()  # type: ignore[union-attr]
-                    if line:
-                        listen(Event.from_json(line))
-                    else:
-                        selector.unregister(key.fileobj)
+                threading.Thread(target=_forward, args=(worker, order, lines), daemon=True).start()
+            speaking = len(workers)
+            while speaking:
+                line = lines.get()
+                if line is None:
+                    speaking -= 1
+                else:
+                    listen(Event.from_json(line))
         finally:
-            selector.close()
             for worker in workers:
-                if worker.stdin is not None:
-                    with contextlib.suppress(BrokenPipeError):
-                        worker.stdin.close()  # a worker whose master has gone stops by itself
-                if worker.stdout is not None:
-                    worker.stdout.close()
+                assert worker.stdin is not None
+                with contextlib.suppress(BrokenPipeError):
+                    worker.stdin.close()  # a worker whose master has gone stops by itself
             codes = [worker.wait() for worker in workers]
         if any(codes):
             # What a lost worker held is free again: do it here, or meet its error here.
             work_through(specs, store, listen, self.execution)
+
+
+def _forward(
+    worker: subprocess.Popen[str], order: str, lines: queue.SimpleQueue[str | None]
+) -> None:
+    """Give a worker its order and pass on what it says; None at the end."""
+    assert worker.stdin is not None
+    assert worker.stdout is not None
+    try:
+        worker.stdin.write(order + "\n")
+        worker.stdin.flush()
+        for line in worker.stdout:
+            lines.put(line)
+    except (BrokenPipeError, ValueError):
+        pass  # it is gone; its exit code tells
+    finally:
+        worker.stdout.close()
+        lines.put(None)
 
 
 def train(

@@ -1,6 +1,7 @@
 """What a person looks at: figures, and a page that explains them."""
 
 from grokscope.report.arms import Arm, group_runs
+from grokscope.report.certificates import certificate_chart, decoupling_chart
 from grokscope.report.charts import (
     CHARTS,
     accuracy_chart,
@@ -19,7 +20,9 @@ __all__ = [
     "Arm",
     "accuracy_chart",
     "attention_chart",
+    "certificate_chart",
     "comparison_chart",
+    "decoupling_chart",
     "group_runs",
     "loss_chart",
     "norm_chart",

@@ -49,7 +49,6 @@ from grokscope.theory.attention import (
 )
 from grokscope.theory.conditions import (
     StructuralSummary,
-    weakest_weight,
     lipschitz_bound,
     lipschitz_bound_from_norm,
     norm_condition,
@@ -59,6 +58,7 @@ from grokscope.theory.conditions import (
     spectral_norm,
     structural_condition,
     structural_summary,
+    weakest_weight,
 )
 from grokscope.theory.contraction import (
     norm_bound,
@@ -151,7 +151,6 @@ __all__ = [
     "exponential_delay",
     "exponential_envelope",
     "hyperbolic_envelope",
-    "weakest_weight",
     "lion_update_bound",
     "lipschitz_bound",
     "lipschitz_bound_from_norm",
@@ -199,4 +198,5 @@ __all__ = [
     "uniformity_bound",
     "value_spread",
     "variance_contraction",
+    "weakest_weight",
 ]

@@ -55,7 +55,7 @@ def population() -> list[RunSpec]:
         base.replace(**{"prior.kind": "oracle"}),
         base.replace(**{"prior.kind": "adversarial"}),
     ]
-    over = {
+    over: dict[str, list] = {
         "task.alphabet": [1, 4, 8, 43],
         "optimiser.weight_decay": [0.0, 0.3, 1.0],
         "seed": [0, 1],
