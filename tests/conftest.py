@@ -12,7 +12,7 @@ os.environ.setdefault("GROKSCOPE_CACHE", str(Path(__file__).parent.parent / ".ca
 import grokscope as gs
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def tiny() -> gs.RunSpec:
     """A run that takes a fraction of a second: for mechanics, not for science."""
     return gs.RunSpec().replace(

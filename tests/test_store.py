@@ -18,20 +18,10 @@ from grokscope.spec import from_dict
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory):
+def trained(tiny, tmp_path_factory):
     """Two finished runs; tests that do damage copy it first."""
     store = gs.Store(tmp_path_factory.mktemp("store"))
-    base = gs.RunSpec().replace(
-        **{
-            "task.modulus": 11,
-            "task.train_fraction": 0.6,
-            "model.width": 8,
-            "model.hidden": 16,
-            "training.epochs": 100,
-            "training.log_every": 10,
-            "training.snapshots": 2,
-        }
-    )
+    base = tiny.replace(**{"training.snapshots": 2})
     gs.train(gs.sweep(base, {"seed": [0, 1]}), store, processes=1)
     return store
 

@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from grokscope.errors import GrokscopeError, SpecError, StoreError, suggest
+from grokscope.files import replace_file
 from grokscope.spec import RunSpec, flatten, from_dict, to_dict
 
 if TYPE_CHECKING:
@@ -374,24 +375,9 @@ def _sentences(root: Path) -> Iterator[None]:
         ) from error
 
 
-def _replace(path: Path, data: bytes, durable: bool = False) -> None:
-    """Write beside, then rename: readers see the old file or the new one, never half of one."""
-    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    try:
-        with open(beside, "wb") as file:
-            file.write(data)
-            if durable:
-                file.flush()
-                os.fsync(file.fileno())
-        os.replace(beside, path)
-    except BaseException:
-        beside.unlink(missing_ok=True)
-        raise
-
-
 def _write_json(path: Path, data: Mapping[str, Any], durable: bool = False) -> None:
     text = json.dumps(_finite(data), indent=1, sort_keys=True, allow_nan=False)
-    _replace(path, (text + "\n").encode(), durable)
+    replace_file(path, (text + "\n").encode(), durable)
 
 
 def _finite(value: Any) -> Any:
@@ -418,7 +404,7 @@ def _read_json(path: Path) -> dict[str, Any]:
 def _write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
     from safetensors.numpy import save
 
-    _replace(path, save({name: np.asarray(array, order="C") for name, array in arrays.items()}))
+    replace_file(path, save({name: np.asarray(array, order="C") for name, array in arrays.items()}))
 
 
 def _read_arrays(path: Path) -> dict[str, np.ndarray]:
@@ -443,7 +429,7 @@ def _write_curve(path: Path, curve: Mapping[str, np.ndarray]) -> None:
         schema_overrides={n: pl.List(pl.Float32) for n, v in curve.items() if v.ndim > 1},
     )
     frame.write_parquet(buffer, compression="zstd", statistics=False)
-    _replace(path, buffer.getvalue())
+    replace_file(path, buffer.getvalue())
 
 
 def _checksum(path: Path) -> str:

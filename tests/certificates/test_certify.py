@@ -39,17 +39,12 @@ def store(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def base():
-    return gs.RunSpec().replace(
+def base(tiny):
+    return tiny.replace(
         **{
-            "task.modulus": 11,
-            "task.train_fraction": 0.6,
             "task.alphabet": 4,
-            "model.width": 8,
-            "model.hidden": 16,
             "optimiser.lr": 1e-2,
             "training.epochs": 400,
-            "training.log_every": 10,
             "training.snapshots": 5,
         }
     )

@@ -4,8 +4,6 @@ no network."""
 from __future__ import annotations
 
 import json
-import os
-import secrets
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -16,6 +14,7 @@ import jinja2
 import vl_convert
 
 from grokscope.errors import SpecError, StoreError
+from grokscope.files import replace_file
 
 SUFFIXES = (".png", ".svg", ".html", ".json")
 
@@ -43,15 +42,10 @@ def save_chart(chart: alt.TopLevelMixin, path: str | Path) -> Path:
 
 
 def write_file(path: Path, data: bytes) -> Path:
-    """Write beside, then rename, so that nobody sees half a file; trouble becomes a sentence."""
-    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    """Write a file and the directories it needs; trouble becomes a sentence."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            beside.write_bytes(data)
-            os.replace(beside, path)
-        finally:
-            beside.unlink(missing_ok=True)
+        replace_file(path, data)
     except OSError as error:
         raise StoreError(
             f"Cannot write {path}: {error.strerror or error}. Choose another place."
