@@ -47,7 +47,7 @@ class Certificate:
     note: str = ""
 
 
-IDENTITY = 1e-4  # relative error that float32 explains where two formulas must agree
+IDENTITY = 1e-5  # error, relative to the vectors compared, that float32 explains
 
 TITLES = {
     "structural condition": "share of inputs whose weakest weight is below tau (Definition 4.1)",
