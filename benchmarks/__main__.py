@@ -17,6 +17,7 @@ import jax
 import jax.numpy as jnp
 
 import grokscope as gs
+from grokscope.certificates import certify
 from grokscope.engine.compilation import prepare
 from grokscope.engine.members import make_member
 from grokscope.engine.program import _train_step, make_program, measure
@@ -125,6 +126,29 @@ print(json.dumps(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss))
     print(f"memory\n  peak of a paper-scale run  {json.loads(done.stdout) / 1e6:.2f} GB")
 
 
+def bench_certificates(snapshots: int = 200) -> None:
+    """Certifying a run with 200 snapshots against training its 10,000 epochs."""
+    plain = gs.find_recipe("paper-noise").replace(**{"training.epochs": 600})
+    kept = plain.replace(
+        **{
+            "training.epochs": 5 * snapshots,
+            "training.log_every": 5,
+            "training.snapshots": snapshots,
+        }
+    )
+    store = gs.Store(tempfile.mkdtemp())
+    (run,) = gs.train(kept, store, processes=1)
+    certify(run, store)  # compile
+    (trained,) = gs.train(plain, store, processes=1)  # compiled by the first
+    epoch = trained.provenance["segments"][0]["seconds"] / plain.training.epochs
+    began = time.perf_counter()
+    certify(run, store)
+    seconds = time.perf_counter() - began
+    share = seconds / (10_000 * epoch)
+    print("certificates at paper scale")
+    print(f"  {snapshots} snapshots {seconds:6.2f} s  = {share:.1%} of the time of 10,000 epochs")
+
+
 def bench_execution(members: int = 4) -> None:
     """One after the other, batched, and one process a core: time per run and epoch."""
     for name in ("laptop-noise", "paper-noise"):
@@ -157,4 +181,5 @@ if __name__ == "__main__":
     bench_epoch()
     bench_import()
     bench_memory()
+    bench_certificates()
     bench_execution()

@@ -259,23 +259,19 @@ def _norm_contraction(
         return
     floor = float(theory.norm_floor(optimiser.weight_decay, updates))
     epochs, norms = curve["epoch"], curve["mlp_norm"]
-    after_warmup = epochs[:-1] >= optimiser.warmup
-    for index in np.flatnonzero(after_warmup):
-        steps = int(epochs[index + 1] - epochs[index])
-        # The triangle inequality is sharper than the squared form of eq. (1), and implies it.
-        bound = float(
-            theory.norm_bound(
-                float(norms[index]), optimiser.lr, optimiser.weight_decay, updates, steps
-            )
-        )
-        yield _upper(
-            "norm contraction",
-            1,
-            int(epochs[index + 1]),
-            float(norms[index + 1]),
-            bound,
-            note=f"the bound contracts only above a norm of {floor:.0f}",
-        )
+    rows = np.flatnonzero(epochs[:-1] >= optimiser.warmup)
+    # The triangle inequality is sharper than the squared form of eq. (1), and implies it.
+    bounds = theory.norm_bound(
+        norms[rows].astype(float),
+        optimiser.lr,
+        optimiser.weight_decay,
+        updates,
+        np.diff(epochs)[rows],
+    )
+    note = f"the bound contracts only above a norm of {floor:.0f}"
+    for row, bound in zip(rows, bounds, strict=True):
+        epoch, norm = int(epochs[row + 1]), float(norms[row + 1])
+        yield _upper("norm contraction", 1, epoch, norm, float(bound), note)
 
 
 def _plateau(run: Run, curve: dict[str, np.ndarray]) -> Iterator[Certificate]:

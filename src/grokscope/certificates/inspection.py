@@ -23,6 +23,8 @@ from grokscope.models import minimal
 from grokscope.spec import RunSpec
 from grokscope.tasks import TaskData, label_operands
 
+PAIRS = 1000  # sampled for the statements about pairs
+
 
 class Pairs(NamedTuple):
     """Inputs that differ in one informative position and, by the task's rule, in their label."""
@@ -34,7 +36,7 @@ class Pairs(NamedTuple):
     position: Any  # (P,)
 
 
-def draw_pairs(spec: RunSpec, data: TaskData, count: int = 4000, seed: int = 0) -> Pairs:
+def draw_pairs(spec: RunSpec, data: TaskData, count: int = PAIRS, seed: int = 0) -> Pairs:
     """A seeded sample over all inputs, informative positions and values. The changed input need not
     be one of the task's examples: the statement is about every input."""
     rng = np.random.default_rng([seed, 5])
@@ -135,7 +137,8 @@ def _explaining_away(
 
 
 def _routing(form: Form, params: minimal.Params, member: Member) -> dict[str, jax.Array]:
-    """Corollary 4.5 (8), logit variance (14) and pooled mass (15) over all inputs."""
+    """Corollary 4.5 (8) and pooled mass (15) over all inputs; the prior's gradient (11) and logit
+    variance (14), which need every embedding, over the training inputs."""
     shape = form.shape
     tokens = jnp.concatenate([member.train.tokens, member.test.tokens])
     oracle = jnp.concatenate([member.train.oracle, member.test.oracle])
@@ -149,7 +152,9 @@ def _routing(form: Form, params: minimal.Params, member: Member) -> dict[str, ja
     allowed = -jnp.log(informative * jnp.maximum(weakest, on_attention.TINY))
     ratio = jnp.where(allowed > 1e-6, divergence / jnp.maximum(allowed, 1e-6), 0.0)
     worst = jnp.argmax(ratio)
-    embedded = params["embedding"][tokens] + params["position"]
+    n = len(member.train.tokens)
+    scores, target = scores[:n], oracle[:n, None, :]
+    embedded = params["embedding"][tokens[:n]] + params["position"]
     size = shape.width // shape.heads
     variance_bound = theory.score_variance_bound(
         on_weights.interaction_norm(params, shape.heads),
@@ -159,15 +164,11 @@ def _routing(form: Form, params: minimal.Params, member: Member) -> dict[str, ja
     )
     variance_ratio = theory.score_variance(scores) / variance_bound[:, None]
     at = jnp.argmax(variance_ratio.max(axis=1))
-    by_logit = jax.grad(
-        lambda s: theory.structural_divergence(
-            minimal.normalise(s, shape.attention), oracle[:, None, :]
-        ).sum()
-    )(scores)
     if shape.attention == "softmax":
-        predicted = theory.divergence_gradient(
-            minimal.normalise(scores, shape.attention), oracle[:, None, :]
-        )
+        by_logit = jax.grad(
+            lambda s: theory.structural_divergence(jax.nn.softmax(s), target).sum()
+        )(scores)
+        predicted = theory.divergence_gradient(jax.nn.softmax(scores), target)
         gradient_error = jnp.abs(predicted - by_logit).max()  # of probabilities
     else:
         gradient_error = jnp.float32(jnp.nan)  # its own form, with points of no derivative

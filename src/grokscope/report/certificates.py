@@ -75,6 +75,7 @@ def decoupling_chart(population: pl.DataFrame) -> alt.LayerChart:
     import altair as alt
     import polars as pl
 
+    fates = ["generalised", "did not"]
     fate = pl.when("generalised").then(pl.lit("generalised")).otherwise(pl.lit("did not"))
     data = population.filter(pl.col("tau").is_not_nan()).select(
         pl.col("tau").clip(1e-6),
@@ -100,10 +101,8 @@ def decoupling_chart(population: pl.DataFrame) -> alt.LayerChart:
                 scale=alt.Scale(type="log"),
                 axis=alt.Axis(format="~g", tickCount=5),
             ),
-            color=alt.Color(
-                "fate:N", scale=alt.Scale(domain=["generalised", "did not"], range=[TEST, TRAIN])
-            ),
-            shape=alt.Shape("fate:N"),
+            color=alt.Color("fate:N", scale=alt.Scale(domain=fates, range=[TEST, TRAIN])),
+            shape=alt.Shape("fate:N", scale=alt.Scale(domain=fates)),
             tooltip=["alphabet", "prior", "weight_decay", "tau", "weakest_min"],
         )
     )

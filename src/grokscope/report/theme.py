@@ -25,6 +25,7 @@ ARMS = (
     "#6B7280",
     "#CC79A7",
     "#3F51A3",
+    "#9A9A2E",
 )
 PHASES = {
     "memorisation": "#8793A5",
@@ -36,7 +37,7 @@ BAND_OPACITY, PHASE_OPACITY = 0.18, 0.2
 
 
 def arm_colour(index: int) -> str:
-    """The colour of an arm by its place; after eight they begin again."""
+    """The colour of an arm by its place; after nine they begin again."""
     return ARMS[index % len(ARMS)]
 
 

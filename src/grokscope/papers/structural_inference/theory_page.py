@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from grokscope.certificates.inspection import PAIRS
 from grokscope.papers.structural_inference import decoupling
 from grokscope.spec import RunSpec
 from grokscope.theory import STATEMENTS, Statement
@@ -294,7 +295,7 @@ def _provenance(certificates: pl.DataFrame, about: dict[str, Any]) -> str:
             "training time (addition modulo 43, 3,000 epochs each; every field is in "
             "`papers/structural_inference`). Certificates were evaluated at "
             f"{SNAPSHOTS} snapshots and the final weights of these runs: {arms}. Pair-level "
-            "statements use a seeded sample of 4,000 class-distinct pairs that differ in one "
+            f"statements use a seeded sample of {PAIRS:,} class-distinct pairs that differ in one "
             "informative position. Ratios up to 1.0001 count as holding (float32).",
             "",
             f"Commit {', '.join(about['commits'])}; {versions}.",
