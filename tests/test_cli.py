@@ -173,6 +173,12 @@ def command(*arguments):
     return [sys.executable, "-c", "from grokscope.cli import main; main()", *arguments]
 
 
+def reached(store):
+    """Epochs of the resume points in a store."""
+    saved = [store.load_progress(run) for run in store.runs()]
+    return [int(progress[0]["step"]) for progress in saved if progress is not None]
+
+
 def test_interrupt_leaves_everything_resumable(tmp_path):
     """Ctrl-C in a real terminal: one sentence, exit code 130, and the next call goes on."""
     long = [*TINY[:4], "--training.epochs=300000", "--training.log-every=100", "--store=runs"]
@@ -188,7 +194,7 @@ def test_interrupt_leaves_everything_resumable(tmp_path):
     os.close(slave)
     store = gs.Store(tmp_path / "runs")
     deadline = time.monotonic() + 120
-    while not list(store.root.glob("*/resume.safetensors")) and time.monotonic() < deadline:
+    while not any(reached(store)) and time.monotonic() < deadline:
         time.sleep(0.1)
     process.send_signal(signal.SIGINT)
     output = b""
@@ -207,9 +213,8 @@ def test_interrupt_leaves_everything_resumable(tmp_path):
     assert "Traceback" not in text
     assert "%" in text  # a bar was drawn
     (run,) = store.runs()
-    step = int(store.load_progress(run)[0]["step"])
-    assert step > 0
     assert run.status == "partial"
+    assert any(reached(store))
 
 
 def test_importing_is_cheap():

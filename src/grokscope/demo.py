@@ -38,7 +38,7 @@ def run_demo(store: Path | None, page: Path, quiet: bool) -> int:
     from grokscope.engine.execution import train
     from grokscope.report import Arm, write_page
     from grokscope.store import Store
-    from grokscope.terminal import Watch, outcome_table, say
+    from grokscope.terminal import Watch, outcome_table, phase_table, say
 
     specs = demo_specs()
     names = {spec.id: name for name, spec in specs.items()}
@@ -47,5 +47,5 @@ def run_demo(store: Path | None, page: Path, quiet: bool) -> int:
     arms = [Arm(names[run.id], (run,)) for run in runs]
     write_page(page, arms, title="Two transformers, one prior", introduction=INTRODUCTION)
     if not quiet:
-        say(outcome_table(runs, names), "", f"The page: {page}")
+        say(outcome_table(runs, names), "", phase_table(runs, names), "", f"The page: {page}")
     return 0

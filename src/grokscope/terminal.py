@@ -50,7 +50,7 @@ class Watch:
         self.last_line = time.monotonic()
         self.progress = Progress(
             TextColumn("{task.description}"),
-            BarColumn(bar_width=30),
+            BarColumn(bar_width=14),
             TextColumn("{task.percentage:>3.0f} %"),
             TimeRemainingColumn(compact=True),
             TextColumn("{task.fields[state]}"),
@@ -125,7 +125,7 @@ def state_of(event: Event) -> str:
         return ""
     row = event.row
     text = f"train {row['train_accuracy']:.2f}  test {row['test_accuracy']:.2f}"
-    return text + f"  weakest informative weight {row['weakest_min']:.3f}"
+    return text + f"  weakest {row['weakest_min']:.2f}"
 
 
 def short_names(specs: Sequence[RunSpec]) -> dict[str, str]:
@@ -140,30 +140,39 @@ def short_names(specs: Sequence[RunSpec]) -> dict[str, str]:
     }
 
 
+def plain_table(*columns: tuple[str, str], caption: str | None = None) -> Table:
+    """A table without lines; columns are (heading, left or right)."""
+    table = Table(box=None, pad_edge=False, header_style="bold", caption=caption)
+    table.caption_justify = "left"
+    for heading, side in columns:
+        table.add_column(heading, justify=side)  # type: ignore[arg-type]
+    return table
+
+
 def outcome_table(runs: Sequence[Run], names: dict[str, str] | None = None) -> Table:
     """A line a run: when it memorised, when it grokked, its plateau, its routing."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column, side in (
+    names = names or {}
+    table = plain_table(
         ("run", "left"),
-        ("memorised", "right"),
-        ("grokked", "right"),
+        ("memorised at", "right"),
+        ("grokked at", "right"),
         ("plateau", "right"),
-        ("test accuracy", "right"),
-        ("structural condition", "right"),
-        ("", "left"),
-    ):
-        table.add_column(column, justify=side, no_wrap=column == "run")  # type: ignore[arg-type]
+        ("test", "right"),
+        ("structure", "right"),
+        *([] if names else [("", "left")]),
+        caption="times in epochs; test: final accuracy on unseen examples; structure: share of "
+        "inputs that satisfy the structural condition",
+    )
     for run in runs:
-        name = (names or {}).get(run.id)
-        first = f"{run.id[:8]} {name}" if name else run.id[:8]
-        last = "" if name else describe(run.spec)
+        first = names.get(run.id) or run.id[:8]
+        last = [] if names else [describe(run.spec)]
         if not run.ended:
-            table.add_row(first, "", "", "", "", "", f"under way  {last}".strip())
+            table.add_row(first, "under way", *[""] * 4, *last)
             continue
         outcome = run.outcome
         if outcome["status"] == "failed":
             reason = f"failed: not finite at epoch {outcome['failed_at']}"
-            table.add_row(first, "", "", "", "", "", f"{reason}  {last}".strip())
+            table.add_row(first, reason, *[""] * 4, *last)
             continue
         final = outcome["final"]
         table.add_row(
@@ -172,16 +181,33 @@ def outcome_table(runs: Sequence[Run], names: dict[str, str] | None = None) -> T
             event_text(outcome["grokked"]),
             plateau_text(outcome),
             f"{final['test_accuracy']:.3f}",
-            f"{final['structure_share']:.0%} of inputs",
-            last,
+            f"{final['structure_share']:.0%}",
+            *last,
         )
     return table
 
 
+def phase_table(runs: Sequence[Run], names: dict[str, str]) -> Table:
+    """A line a run: from when to when each of the four phases lasted."""
+    order = ("memorisation", "plateau", "resurgence", "grokking")
+    table = plain_table(
+        ("phases", "left"), *[(f"{i} {name}", "right") for i, name in enumerate(order, start=1)]
+    )
+    for run in runs:
+        if run.status == "finished":
+            found = {phase["name"]: phase for phase in run.outcome["phases"]}
+            table.add_row(names[run.id], *[phase_text(found[name]) for name in order])
+    return table
+
+
+def phase_text(phase: dict[str, Any]) -> str:
+    if phase["start"] is None:
+        return "not found"
+    return f"{phase['start']} to {'...' if phase['end'] is None else phase['end']}"
+
+
 def event_text(event: dict[str, Any]) -> str:
-    if event["epoch"] is None:
-        return f"not by {event['observed_until']}"
-    return f"epoch {event['epoch']}"
+    return f"not by {event['observed_until']}" if event["epoch"] is None else str(event["epoch"])
 
 
 def plateau_text(outcome: dict[str, Any]) -> str:
@@ -189,8 +215,8 @@ def plateau_text(outcome: dict[str, Any]) -> str:
     if plateau["start"] is None:
         return "none"
     if plateau["end"] is None:
-        return f"{outcome['epochs'] - plateau['start']}+ epochs"
-    return f"{plateau['end'] - plateau['start']} epochs"
+        return f"{outcome['epochs'] - plateau['start']}+"
+    return str(plateau["end"] - plateau["start"])
 
 
 def show_run(run: Run) -> list[RenderableType]:
@@ -200,19 +226,15 @@ def show_run(run: Run) -> list[RenderableType]:
         rows = run.curve
         parts.append(f"{len(rows)} rows so far, the last at epoch {rows['epoch'][-1]}.")
         return parts
-    parts.append(outcome_table([run], {run.id: ""}))
+    parts.append(outcome_table([run], {run.id: run.id[:8]}))
     outcome = run.outcome
-    phases = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("phase", "from", "to", "rule"):
-        phases.add_column(column)
+    phases = plain_table(*[(name, "left") for name in ("phase", "from", "to", "rule")])
     for phase in outcome["phases"]:
         found = phase["start"] is not None
         start = str(phase["start"]) if found else "not found"
         end = "" if not found else "still going on" if phase["end"] is None else str(phase["end"])
         phases.add_row(phase["name"], start, end, phase["rule"])
-    final = Table(box=None, pad_edge=False, header_style="bold")
-    final.add_column("final measure")
-    final.add_column("value", justify="right")
+    final = plain_table(("final measure", "left"), ("value", "right"))
     for name, value in outcome["final"].items():
         final.add_row(name, _cell(value))
     seconds = sum(segment["seconds"] for segment in run.provenance["segments"])
@@ -226,15 +248,14 @@ def show_run(run: Run) -> list[RenderableType]:
 
 def certificate_table(summary: pl.DataFrame) -> Table:
     """A line a certificate: how often it held, and by how much."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name, side in (
+    table = plain_table(
         ("certificate", "left"),
         ("holds", "right"),
         ("worst ratio", "right"),
         ("median ratio", "right"),
         ("remark", "left"),
-    ):
-        table.add_column(name, justify=side)  # type: ignore[arg-type]
+        caption="ratio: measured / bound, at most 1 where the statement holds",
+    )
     for row in summary.iter_rows(named=True):
         table.add_row(
             f"{row['statement']:>2} {row['name']}",
@@ -243,14 +264,11 @@ def certificate_table(summary: pl.DataFrame) -> Table:
             _cell(row["median_ratio"]),
             row["note"],
         )
-    table.caption = "ratio: measured / bound, at most 1 where the statement holds"
     return table
 
 
 def frame_table(frame: pl.DataFrame) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in frame.columns:
-        table.add_column(name)
+    table = plain_table(*[(name, "left") for name in frame.columns])
     for row in frame.iter_rows():
         table.add_row(*map(_cell, row))
     return table

@@ -1,0 +1,55 @@
+"""What the README says is true of what is here."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import polars as pl
+
+from grokscope import cli
+from grokscope.report import CHARTS
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text()
+
+
+def test_links_lead_somewhere():
+    for target in re.findall(r"\]\(([^)#]+)\)", README):
+        assert (ROOT / target).exists(), target
+
+
+def test_commands_exist():
+    makefile = (ROOT / "Makefile").read_text()
+    for target in re.findall(r"make (\w+)", README):
+        assert f"\n{target}:" in makefile, target
+    for command in re.findall(r"^grokscope (\w+)", README, flags=re.MULTILINE):
+        assert command in cli.COMMANDS, command
+    assert set(re.findall(r"--kind (\w+)", README)) <= set(CHARTS)
+
+
+def test_the_gate_runs_the_readmes_test_command():
+    assert "make test" in (ROOT / ".ci" / "run").read_text()
+    assert "make test" in README
+
+
+def test_the_example_is_python():
+    (code,) = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+    compile(code, "README", "exec")
+    assert len([line for line in code.splitlines() if line]) <= 8
+
+
+def test_theory_numbers_are_those_of_the_tables():
+    table = pl.read_parquet(ROOT / "results/theory/population.parquet")
+    right = (table["predicted"] == table["generalised"]).mean()
+    assert f"{right:.0%}".replace("%", " %") + f" of {len(table)} runs" in README
+    bad = table.filter(~pl.col("generalised") & pl.col("tau").is_not_nan())
+    fooled = bad["structural_condition"].sum()
+    assert f"{fooled} of {len(bad)} runs that only memorised" in README
+    checks = pl.read_parquet(ROOT / "results/theory/certificates.parquet")
+    away = checks.filter(pl.col("name") == "explaining away")
+    assert away["holds"].all()
+    assert f"all {len(away)} checks" in README
+    worst, median = away["ratio"].max(), away["ratio"].median()
+    assert f"worst gradient was {worst:.0%}".replace("%", " %") in README.replace("\n  ", " ")
+    assert f"worst {median:.0%}".replace("%", " %") in README
