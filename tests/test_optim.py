@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -43,16 +45,18 @@ def ours(kind, given=None):
     params, gradients = start()
     given = given or numbers()
     state = optim.init(kind, given, params)
+    update = jax.jit(partial(optim.update, kind))
     for step, gradient in enumerate(gradients):
-        params, state = optim.update(kind, given, gradient, state, params, jnp.int32(step))
+        params, state = update(given, gradient, state, params, jnp.int32(step))
     return params
 
 
 def theirs(optimiser):
     params, gradients = start()
     state = optimiser.init(params)
+    update = jax.jit(optimiser.update)
     for gradient in gradients:
-        updates, state = optimiser.update(gradient, state, params)
+        updates, state = update(gradient, state, params)
         params = optax.apply_updates(params, updates)
     return params
 
@@ -128,8 +132,9 @@ def test_decay_alone_is_exactly_geometric(kind):
     state = optim.init(kind, given, params)
     zero = jax.tree.map(jnp.zeros_like, params)
     new = params
+    update = jax.jit(partial(optim.update, kind))
     for step in range(10):
-        new, state = optim.update(kind, given, zero, state, new, jnp.int32(step))
+        new, state = update(given, zero, state, new, jnp.int32(step))
     for name in params:
         np.testing.assert_allclose(new[name], params[name] * (1 - LR * DECAY) ** 10, rtol=1e-5)
 

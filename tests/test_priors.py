@@ -47,7 +47,7 @@ def test_every_penalty_keeps_its_contract(kind):
     np.testing.assert_allclose(values, penalty(attention, np.asarray(TARGET)), rtol=1e-5)
     scores = jnp.log(jnp.clip(jnp.asarray(attention), 1e-12))
     for form in ("softmax", "linear_relu"):
-        slope = jax.grad(lambda s, f=form: penalty(normalise(s, f), TARGET).sum())(scores)
+        slope = jax.jit(jax.grad(lambda s, f=form: penalty(normalise(s, f), TARGET).sum()))(scores)
         assert jnp.isfinite(slope).all()
     assert priors.DISTINCT[priors.penalty_index(kind)] is penalty
 

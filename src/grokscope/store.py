@@ -85,11 +85,14 @@ class Run:
     @property
     def curve(self) -> pl.DataFrame:
         """A row per logged epoch; partial runs have the rows written so far."""
+        import io
+
         import polars as pl
 
         path = self.path / CURVE
         try:
-            return pl.read_parquet(path)
+            # Opened once: a run under way replaces the file while it is read.
+            return pl.read_parquet(io.BytesIO(path.read_bytes()))
         except FileNotFoundError as error:
             raise StoreError(f"Run {self.id} has no rows yet.") from error
         except (pl.exceptions.PolarsError, OSError) as error:
@@ -183,7 +186,10 @@ class Store:
         import polars as pl
 
         curves = [
-            pl.scan_parquet(run.path / CURVE).select(pl.lit(run.id).alias("run"), pl.all())
+            # Only the file of a finished run stays what it is while it is scanned.
+            (pl.scan_parquet(run.path / CURVE) if run.ended else run.curve.lazy()).select(
+                pl.lit(run.id).alias("run"), pl.all()
+            )
             for run in self.runs()
             if (run.path / CURVE).exists()
         ]

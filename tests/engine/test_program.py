@@ -62,7 +62,7 @@ def test_gradients_on_the_routing(tiny, store, heads):
     spec = tiny.replace(**{"model.heads": heads, "model.init_scale": 2.0, "task.alphabet": 11})
     form, member = make_member(spec, store)
     state = make_program(form).init(member)
-    row = measure(form, state, member)
+    row = jax.jit(lambda state, member: measure(form, state, member))(state, member)
     params, shape = state.params, form.shape
     size = shape.width // heads
     tokens, labels = member.train.tokens, member.train.labels
@@ -81,13 +81,12 @@ def test_gradients_on_the_routing(tiny, store, heads):
         scores = jnp.einsum("na,hab,ntb->nht", embedded[:, -1], interaction, embedded)
         return losses_of(scores / jnp.sqrt(size)).mean()
 
-    expected = jnp.linalg.norm(jax.grad(loss_of_interaction)(interaction).ravel())
+    expected = jnp.linalg.norm(jax.jit(jax.grad(loss_of_interaction))(interaction).ravel())
     assert row["interaction_gradient"] == pytest.approx(float(expected), rel=1e-3)
 
     scores = minimal.score(params, tokens, shape)
-    per_example = jax.vmap(
-        lambda i: jax.grad(lambda s: losses_of(scores.at[i].set(s))[i])(scores[i])
-    )(jnp.arange(0, len(tokens), 9))
+    alone = jax.vmap(lambda i: jax.grad(lambda s: losses_of(scores.at[i].set(s))[i])(scores[i]))
+    per_example = jax.jit(alone)(jnp.arange(0, len(tokens), 9))
     largest = jnp.abs(per_example).max()
     assert row["logit_gradient_max"] >= 0.999 * largest
     np.testing.assert_allclose(

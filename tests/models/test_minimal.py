@@ -55,8 +55,10 @@ def test_textbook_forward_is_the_formula(attention, heads):
 @pytest.mark.parametrize(("attention", "heads"), VARIANTS)
 def test_fast_forward_has_the_same_values(attention, heads):
     data, shape, params = make(attention, heads, scale=2.0)
-    textbook = minimal.forward(params, jnp.asarray(data.tokens), shape)
-    fast = minimal.forward_fast(params, jnp.asarray(data.tokens), shape)
+    textbook, fast = (
+        jax.jit(forward, static_argnums=2)(params, jnp.asarray(data.tokens), shape)
+        for forward in (minimal.forward, minimal.forward_fast)
+    )
     for name, one, two in zip(minimal.Forward._fields, textbook, fast, strict=True):
         assert one.shape == two.shape, name
         np.testing.assert_allclose(one, two, rtol=1e-4, atol=1e-5, err_msg=name)
@@ -74,8 +76,10 @@ def test_fast_forward_has_the_same_gradients(attention, heads):
             logits = forward(params, tokens, shape).logits
             return -jnp.mean(jax.nn.log_softmax(logits)[jnp.arange(len(labels)), labels])
 
-        one = jax.grad(loss)(params, minimal.forward)
-        two = jax.grad(loss)(params, minimal.forward_fast)
+        one, two = (
+            jax.jit(jax.grad(lambda p, f=forward: loss(p, f)))(params)
+            for forward in (minimal.forward, minimal.forward_fast)
+        )
         assert set(one) == set(params)
         for name in one:
             assert jnp.abs(one[name]).max() > 0, name
@@ -88,6 +92,7 @@ def test_fast_gradients_by_finite_differences():
         params = {name: jnp.asarray(array, jnp.float64) for name, array in params.items()}
         tokens = jnp.asarray(data.tokens[:30])
 
+        @jax.jit
         def loss(params):
             return jnp.sum(jnp.sin(minimal.forward_fast(params, tokens, shape).logits))
 

@@ -128,7 +128,7 @@ def inspect_run(
     pairs = jax.tree.map(
         jnp.asarray, draw_pairs(run.spec, build_task(run.spec.task, run.spec.seed))
     )
-    inspector = make_inspector(form._replace(double_loss=False))
+    inspector = make_inspector(form.shape)
     last = run.outcome["epochs"]
     for epoch in epochs:
         params = {name: jnp.asarray(array) for name, array in run.weights(epoch).items()}

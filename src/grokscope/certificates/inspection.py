@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from grokscope import theory
-from grokscope.engine.members import Form, Member
+from grokscope.engine.members import Member
 from grokscope.measures import attention as on_attention
 from grokscope.measures import weights as on_weights
 from grokscope.models import minimal
@@ -66,39 +66,41 @@ def draw_pairs(spec: RunSpec, data: TaskData, count: int = PAIRS, seed: int = 0)
 
 
 @cache
-def make_inspector(form: Form) -> Any:
-    """The compiled function (params, member, pairs) -> numbers, for runs of this form."""
-    return jax.jit(lambda params, member, pairs: inspect(form, params, member, pairs))
+def make_inspector(shape: minimal.Shape) -> Any:
+    """The compiled function (params, member, pairs) -> numbers, for models of this shape."""
+    return jax.jit(lambda params, member, pairs: inspect(shape, params, member, pairs))
 
 
 def inspect(
-    form: Form, params: minimal.Params, member: Member, pairs: Pairs
+    shape: minimal.Shape, params: minimal.Params, member: Member, pairs: Pairs
 ) -> dict[str, jax.Array]:
     """Measured quantities and their bounds for one set of weights."""
     lipschitz = on_weights.lipschitz_bound(params)
     return {
         "lipschitz": lipschitz,
         "lipschitz_from_norm": theory.lipschitz_bound_from_norm(on_weights.mlp_norm(params)),
-        **_explaining_away(form, params, member, lipschitz),
-        **_routing(form, params, member),
-        **_necessity(form, params, pairs, lipschitz),
+        **_explaining_away(shape, params, member, lipschitz),
+        **_routing(shape, params, member),
+        **_necessity(shape, params, pairs, lipschitz),
     }
 
 
-def _attend(form: Form, scores: jax.Array, frozen: jax.Array, freeze: jax.Array) -> jax.Array:
-    attention = minimal.normalise(scores, form.shape.attention)
+def _attend(
+    shape: minimal.Shape, scores: jax.Array, frozen: jax.Array, freeze: jax.Array
+) -> jax.Array:
+    attention = minimal.normalise(scores, shape.attention)
     return jnp.where(freeze, frozen[:, None, :], attention)
 
 
 def _explaining_away(
-    form: Form, params: minimal.Params, member: Member, lipschitz: jax.Array
+    shape: minimal.Shape, params: minimal.Params, member: Member, lipschitz: jax.Array
 ) -> dict[str, jax.Array]:
     """|dL/da_i| of every training example and position against Lemma 5.1 (statement 9)."""
-    side, shape = member.train, form.shape
+    side = member.train
     forward = minimal.forward_fast(params, side.tokens, shape)
     values = forward.values  # (n, H, T, d)
     softmax = shape.attention == "softmax"
-    attention = _attend(form, forward.scores, side.frozen, member.numbers.freeze)
+    attention = _attend(shape, forward.scores, side.frozen, member.numbers.freeze)
     pooled_by_head = jnp.einsum("nht,nhtd->nhd", attention, values)
 
     def losses(pooled):
@@ -136,15 +138,14 @@ def _explaining_away(
     }
 
 
-def _routing(form: Form, params: minimal.Params, member: Member) -> dict[str, jax.Array]:
+def _routing(shape: minimal.Shape, params: minimal.Params, member: Member) -> dict[str, jax.Array]:
     """Corollary 4.5 (8) and pooled mass (15) over all inputs; the prior's gradient (11) and logit
     variance (14), which need every embedding, over the training inputs."""
-    shape = form.shape
     tokens = jnp.concatenate([member.train.tokens, member.test.tokens])
     oracle = jnp.concatenate([member.train.oracle, member.test.oracle])
     frozen = jnp.concatenate([member.train.frozen, member.test.frozen])
     scores = minimal.score(params, tokens, shape)
-    by_head = _attend(form, scores, frozen, member.numbers.freeze)
+    by_head = _attend(shape, scores, frozen, member.numbers.freeze)
     attention = by_head.mean(axis=1)
     divergence = on_attention.structural_divergence(attention, oracle)
     weakest = on_attention.weakest_weight(attention, oracle)
@@ -190,10 +191,9 @@ def _routing(form: Form, params: minimal.Params, member: Member) -> dict[str, ja
 
 
 def _necessity(
-    form: Form, params: minimal.Params, pairs: Pairs, lipschitz: jax.Array
+    shape: minimal.Shape, params: minimal.Params, pairs: Pairs, lipschitz: jax.Array
 ) -> dict[str, jax.Array]:
     """Eq. 27 on pairs (statement 5): inputs that the model tells apart by a margin need mass."""
-    shape = form.shape
     before = minimal.forward_fast(params, pairs.before, shape)
     after = minimal.forward_fast(params, pairs.after, shape)
     place = pairs.position[:, None, None]  # (P, 1, 1)
