@@ -9,7 +9,8 @@ from grokscope.spec import RunSpec
 INTRODUCTION = (
     "Both transformers see the same sums, with distractor tokens between the operands. The first "
     "has only its training examples and weight decay; the second is also told, by a penalty on "
-    "attention, which two positions matter."
+    "attention, which two positions matter. Of seeds 0 to 3 this one waits longest: without the "
+    "prior they grokked at epochs 1,700, 4,625, 1,875 and 3,800 when the demonstration was chosen."
 )
 
 
@@ -22,8 +23,6 @@ def demo_specs() -> dict[str, RunSpec]:
             "task.alphabet": 6,
             "optimiser.lr": 2e-3,
             "training.epochs": 5500,
-            # Without the prior, seeds 0 to 3 grok at 1,700, 4,625, 1,875 and 3,800; with it, near
-            # 600. This is the seed that waits longest.
             "seed": 1,
         }
     )

@@ -82,7 +82,7 @@ class Watch:
         if event.kind == "skipped":
             self.skipped += 1
         if event.message:
-            self.console.print(event.message, style="yellow")
+            self.console.print(event.message, style="yellow", soft_wrap=True)
         self.reached[event.run] = event.epoch
         if event.kind in ("finished", "failed", "skipped"):
             self.reached[event.run] = self.epochs[event.run]
@@ -116,7 +116,8 @@ class Watch:
             return
         self.last_line = now
         text = f"{event.run} {event.kind} at epoch {event.epoch} of {event.epochs}"
-        self.console.print(f"{text}  {state_of(event)}".rstrip(), highlight=False)
+        line = f"{text}  {state_of(event)}".rstrip()
+        self.console.print(line, highlight=False, soft_wrap=True)
 
 
 def state_of(event: Event) -> str:
