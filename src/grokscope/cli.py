@@ -3,6 +3,7 @@ its help; errors are sentences with an exit code of their own."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
@@ -15,7 +16,7 @@ import tyro
 from tyro.conf import Positional, arg
 
 from grokscope.errors import GrokscopeError, SpecError, suggest
-from grokscope.spec import RunSpec, from_toml, sweep
+from grokscope.spec import RunSpec, field_type, from_toml, sweep
 
 INTERRUPTED = 130
 
@@ -90,7 +91,7 @@ class Show:
 class Figure:
     """Draw runs: PNG, SVG, HTML or Vega-Lite JSON, by the suffix of the file."""
 
-    runs: Positional[tuple[str, ...]]
+    runs: Positional[tuple[str, ...]] = ()
     """Runs to draw; runs that differ only in their seed become one band."""
     kind: str = "accuracy"
     """Which figure; `--kind help` lists them."""
@@ -251,27 +252,27 @@ def parse_over(items: Sequence[str]) -> dict[str, list[Any]]:
         if dots and first.isdigit() and last.isdigit():
             result[name] = list(range(int(first), int(last) + 1))
         else:
-            result[name] = [_value(part) for part in text.split(",")]
+            result[name] = [_value(part, field_type(name)) for part in text.split(",")]
     return result
 
 
-def _value(text: str) -> Any:
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
+def _value(text: str, kind: Any) -> Any:
+    """Text as a number where the field takes one; what does not fit is refused by the spec."""
+    if kind in (int, float):
+        for number in (int, float):
+            with contextlib.suppress(ValueError):
+                return number(text)
     return text
 
 
 def do_train(options: Train) -> int:
-    from grokscope.engine.execution import train
+    from grokscope.engine.execution import pin_spec, train
     from grokscope.store import Store, describe
     from grokscope.terminal import Watch, outcome_table, say
 
     if options.processes is not None and options.processes < 1:
         raise SpecError(f"--processes is {options.processes}; it must be at least 1.")
-    specs = sweep(options.spec, parse_over(options.over))
+    specs = [pin_spec(spec) for spec in sweep(options.spec, parse_over(options.over))]
     store = Store(options.store)
     if options.dry_run:
         for spec in specs:
@@ -301,18 +302,20 @@ def do_runs(options: Runs) -> int:
     from grokscope.store import Store
     from grokscope.terminal import frame_table, outcome_table, say
 
-    store = Store(options.store)
-    if not options.sql and not options.where:
-        runs = store.runs()
-        if options.json:
-            print(store.table().write_ndjson(), end="")
-        elif runs:
-            say(outcome_table(runs))
-        else:
-            print(f"No runs in {store.root}. `grokscope train` makes some.")
-        return 0
     if options.sql and options.where:
         raise SpecError("Give --where or --sql, not both.")
+    store = Store(options.store)
+    runs = store.runs()
+    if not runs:
+        if not options.json:
+            print(f"No runs in {store.root}. `grokscope train` makes some.")
+        return 0
+    if not options.sql and not options.where:
+        if options.json:
+            print(store.table().write_ndjson(), end="")
+        else:
+            say(outcome_table(runs))
+        return 0
     frame = store.sql(options.sql or f"select run from runs where {options.where}")
     if options.json:
         print(frame.write_ndjson(), end="")
@@ -333,7 +336,13 @@ def do_show(options: Show) -> int:
     run = Store(options.store).get(options.run)
     if options.json:
         outcome = run.outcome if run.ended else None
-        data = {"run": run.id, "spec": to_dict(run.spec), "outcome": outcome}
+        made = run.provenance if run.ended else None
+        data = {
+            "run": run.id,
+            "spec": to_dict(run.spec),
+            "outcome": outcome,
+            "provenance": made,
+        }
         print(json.dumps(data, indent=1))
     else:
         say(*show_run(run))
@@ -344,6 +353,9 @@ def do_figure(options: Figure) -> int:
     from grokscope.report import CHARTS, group_runs, save_chart
     from grokscope.store import Store
 
+    if options.kind == "help":
+        print("\n".join(CHARTS))
+        return 0
     if options.kind not in CHARTS:
         raise SpecError(f"There is no figure {options.kind!r}.{suggest(options.kind, CHARTS)}")
     store = Store(options.store)
@@ -365,24 +377,31 @@ def do_report(options: Report) -> int:
 
 
 def do_certify(options: Certify) -> int:
+    import io
+
     from grokscope.certificates import certify, summarise
     from grokscope.engine.compilation import prepare
     from grokscope.report import certificate_chart, save_chart
+    from grokscope.report.files import SUFFIXES, write_file
     from grokscope.store import Store
     from grokscope.terminal import certificate_table, say
 
     prepare()
+    out = options.out
+    if out is not None and out.suffix not in (*SUFFIXES, ".csv", ".parquet"):
+        raise SpecError(f"--out is {out.name!r}; end it in .csv, .parquet, {', '.join(SUFFIXES)}.")
     store = Store(options.store)
     table = certify(store.get(options.run), store)
     say(certificate_table(summarise(table)))
-    if options.out is not None:
-        if options.out.suffix == ".parquet":
-            table.write_parquet(options.out)
-        elif options.out.suffix == ".csv":
-            table.write_csv(options.out)
+    if out is not None:
+        if out.suffix == ".parquet":
+            table.write_parquet(buffer := io.BytesIO())
+            write_file(out, buffer.getvalue())
+        elif out.suffix == ".csv":
+            write_file(out, table.write_csv().encode())
         else:
-            save_chart(certificate_chart(table), options.out)
-        print(options.out)
+            save_chart(certificate_chart(table), out)
+        print(out)
     return 0
 
 
@@ -398,6 +417,8 @@ def do_verify(options: Verify) -> int:
 
     store = Store(options.store)
     problems = store.verify()
+    troubled = {problem.path.relative_to(store.root).parts[0] for problem in problems}
+    sound = len([name for name in store.ids() if name not in troubled])
     for problem in problems:
         print(f"{problem.kind:<8} {problem.path}: {problem.sentence}.")
         if options.set_aside and problem.kind != "partial":
@@ -405,8 +426,7 @@ def do_verify(options: Verify) -> int:
             entry = store.root / problem.path.relative_to(store.root).parts[0]
             print(f"         moved to {store.set_aside(entry)}")
     bad = [problem for problem in problems if problem.kind != "partial"]
-    sound = len(store.ids()) - len([p for p in problems if p.kind != "foreign"])
-    print(f"{max(sound, 0)} sound, {len(problems) - len(bad)} partial, {len(bad)} bad.")
+    print(f"{sound} sound, {len(problems) - len(bad)} partial, {len(bad)} bad.")
     if bad and not options.set_aside:
         print("`grokscope verify --set-aside` moves the bad entries out of the way.")
     return 3 if bad and not options.set_aside else 0

@@ -47,4 +47,4 @@ def run_demo(store: Path | None, page: Path, quiet: bool) -> int:
     write_page(page, arms, title="Two transformers, one prior", introduction=INTRODUCTION)
     if not quiet:
         say(outcome_table(runs, names), "", phase_table(runs, names), "", f"The page: {page}")
-    return 0
+    return 4 if any(run.status == "failed" for run in runs) else 0

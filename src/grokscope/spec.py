@@ -236,8 +236,10 @@ def canonical_json(spec: RunSpec) -> str:
         rule = spec.task.rule.rpartition(":")[2]
         spec = dataclasses.replace(spec, task=dataclasses.replace(spec.task, rule=f":{rule}"))
     if spec.prior.kind == "none" or spec.prior.strength == 0:
-        teacher = spec.prior.teacher if spec.interventions.frozen_attention == "teacher" else ""
-        spec = dataclasses.replace(spec, prior=PriorSpec(teacher=teacher))
+        kept = PriorSpec()
+        if spec.interventions.frozen_attention == "teacher":  # then the teacher still matters
+            kept = PriorSpec(teacher=spec.prior.teacher, teacher_view=spec.prior.teacher_view)
+        spec = dataclasses.replace(spec, prior=kept)
     return json.dumps(differences(spec), sort_keys=True, separators=(",", ":"))
 
 
@@ -271,7 +273,10 @@ def from_toml(path: str | Path) -> tuple[RunSpec, dict[str, list[Any]]]:
         raise SpecError(f"Cannot read {path}: {error.strerror}.") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SpecError(f"{path} is not valid TOML: {error}.") from error
-    over = dict(flatten(data.pop("sweep", {})))
+    table = data.pop("sweep", {})
+    if not isinstance(table, dict):
+        raise SpecError(f"{path}: sweep must be a table of fields and their values, not {table!r}.")
+    over = dict(flatten(table))
     for name, values in over.items():
         if not isinstance(values, list) or not values:
             raise SpecError(f"{path}: sweep over {name} needs a list of values, not {values!r}.")
@@ -279,7 +284,7 @@ def from_toml(path: str | Path) -> tuple[RunSpec, dict[str, list[Any]]]:
     if "recipe" in data:
         from grokscope.recipes import find_recipe
 
-        base = find_recipe(data.pop("recipe"))
+        base = find_recipe(str(data.pop("recipe")))
     return from_dict(data, base), over
 
 
@@ -299,10 +304,19 @@ def field_types(cls: type) -> dict[str, Any]:
     return typing.get_type_hints(cls)
 
 
+def field_type(name: str) -> Any:
+    """The type of a field by its dotted name; None if there is none."""
+    kind: Any = RunSpec
+    for part in name.split("."):
+        is_section = isinstance(kind, type) and dataclasses.is_dataclass(kind)
+        kind = field_types(kind).get(part) if is_section else None
+    return kind
+
+
 def _build(cls: type, data: Mapping[str, Any], base: Any, where: str) -> Any:
     hints = field_types(cls)
     if not isinstance(data, Mapping):
-        raise SpecError(f"{where} must be a table of fields, not {data!r}.")
+        raise SpecError(f"{where.rstrip('.')} must be a table of fields, not {data!r}.")
     changes = {}
     for name, value in data.items():
         if name not in hints:
@@ -334,5 +348,7 @@ def _nest(flat: Mapping[str, Any]) -> dict[str, Any]:
         inner = result
         for part in path:
             inner = inner.setdefault(part, {})
+            if not isinstance(inner, dict):
+                raise SpecError(f"{name} lies within {part}, which is given as a whole as well.")
         inner[last] = dataclasses.asdict(value) if dataclasses.is_dataclass(value) else value  # type: ignore[arg-type]
     return result

@@ -228,6 +228,8 @@ class Store:
         run = self._run(spec.id)
         with _sentences(self.root):
             run.path.mkdir(parents=True, exist_ok=True)
+            if (run.path / SPEC).exists() and not _is_spec_of(run):
+                self.set_aside(run.path / SPEC)
             if not (run.path / SPEC).exists():
                 _write_json(run.path / SPEC, to_dict(spec))
         return run
@@ -271,10 +273,12 @@ class Store:
     ) -> None:
         """Everything, the outcome last: whoever sees it can trust the rest."""
         with _sentences(self.root):
-            _write_curve(run.path / CURVE, curve)
-            _write_arrays(run.path / WEIGHTS, weights)
+            _write_curve(run.path / CURVE, curve, durable=True)
+            _write_arrays(run.path / WEIGHTS, weights, durable=True)
             _write_json(run.path / PROVENANCE, provenance)
-            sums = {n: _checksum(run.path / n) for n in (SPEC, CURVE, WEIGHTS)}
+            kept = sorted((run.path / SNAPSHOTS).glob("*.safetensors"))
+            names = [SPEC, CURVE, WEIGHTS, *(f"{SNAPSHOTS}/{path.name}" for path in kept)]
+            sums = {name: _checksum(run.path / name) for name in names}
             _write_json(run.path / OUTCOME, {**outcome, "files": sums}, durable=True)
             (run.path / RESUME).unlink(missing_ok=True)
 
@@ -321,8 +325,6 @@ class Store:
             for name, expected in sums.items():
                 if _checksum(run.path / name) != expected:
                     return Problem(run.path / name, "damaged", "its checksum is wrong")
-            for epoch in run.snapshots:
-                run.weights(epoch)
         except (GrokscopeError, OSError, KeyError, TypeError, ValueError) as error:
             return Problem(run.path, "damaged", str(error).rstrip("."))
         return None
@@ -345,6 +347,13 @@ def _short(value: Any) -> str:
 
 def _is_id(name: str) -> bool:
     return len(name) == 16 and all(c in "0123456789abcdef" for c in name)
+
+
+def _is_spec_of(run: Run) -> bool:
+    try:
+        return run.spec.id == run.id
+    except GrokscopeError:
+        return False
 
 
 def _readable(run: Run) -> bool:
@@ -407,10 +416,11 @@ def _read_json(path: Path) -> dict[str, Any]:
     return data
 
 
-def _write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
+def _write_arrays(path: Path, arrays: Mapping[str, np.ndarray], durable: bool = False) -> None:
     from safetensors.numpy import save
 
-    replace_file(path, save({name: np.asarray(array, order="C") for name, array in arrays.items()}))
+    data = save({name: np.asarray(array, order="C") for name, array in arrays.items()})
+    replace_file(path, data, durable)
 
 
 def _read_arrays(path: Path) -> dict[str, np.ndarray]:
@@ -423,7 +433,7 @@ def _read_arrays(path: Path) -> dict[str, np.ndarray]:
         raise _damaged(path, error) from error
 
 
-def _write_curve(path: Path, curve: Mapping[str, np.ndarray]) -> None:
+def _write_curve(path: Path, curve: Mapping[str, np.ndarray], durable: bool = False) -> None:
     import io
 
     import polars as pl
@@ -435,7 +445,7 @@ def _write_curve(path: Path, curve: Mapping[str, np.ndarray]) -> None:
         schema_overrides={n: pl.List(pl.Float32) for n, v in curve.items() if v.ndim > 1},
     )
     frame.write_parquet(buffer, compression="zstd", statistics=False)
-    replace_file(path, buffer.getvalue())
+    replace_file(path, buffer.getvalue(), durable)
 
 
 def _checksum(path: Path) -> str:

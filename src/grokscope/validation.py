@@ -32,6 +32,8 @@ def _check_types(value: Any, where: str, hint: Any) -> None:
             raise SpecError(f"{where} is {value!r}; it must be one of {allowed}.")
     elif isinstance(value, bool) or not isinstance(value, hint):
         raise SpecError(f"{where} is {value!r}; it must be {_name(hint)}.")
+    elif hint is int and abs(value) >= 2**31:
+        raise SpecError(f"{where} is {value}; whole numbers must stay below 2^31.")
     elif hint is float and not math.isfinite(value):
         raise SpecError(f"{where} is {value}; it must be a finite number.")
 
@@ -169,6 +171,15 @@ def _check_prior_and_interventions(spec: RunSpec) -> None:
         "A teacher prior (or attention frozen at a teacher's) names its run in prior.teacher; "
         "other priors leave it empty.",
     )
+    for name, run in (
+        ("prior.teacher", prior.teacher),
+        ("interventions.mask.source", hands.mask.source),
+    ):
+        # A shortened name could come to mean another run.
+        _require(
+            not run or (len(run) == 16 and set(run) <= set("0123456789abcdef")),
+            f"{name} is {run!r}; give the whole name of the run, 16 hexadecimal digits.",
+        )
     _require(hands.mlp_norm >= 0, f"interventions.mlp_norm is {hands.mlp_norm}; at least 0.")
     _require(
         hands.query_key_penalty >= 0,

@@ -11,7 +11,7 @@ import pytest
 
 import grokscope as gs
 from grokscope.certificates import certify, summarise
-from grokscope.certificates.certify import TITLES, _upper, inspect_run, update_bound
+from grokscope.certificates.certify import _upper, inspect_run, update_bound
 from grokscope.certificates.inspection import draw_pairs
 from grokscope.models import minimal
 from grokscope.theory import spectral_norm
@@ -69,7 +69,6 @@ VARIANTS = {
 def test_theorems_hold_on_trained_weights(base, store, variant):
     (run,) = gs.train(base.replace(**VARIANTS[variant]), store, processes=1)
     table = certify(run, store)
-    assert set(table["name"]) <= set(TITLES)
     theorems = table.filter(pl.col("name").is_in(THEOREMS))
     assert theorems["holds"].all(), theorems.filter(~pl.col("holds"))
     assert theorems["ratio"].is_finite().all()
@@ -109,8 +108,8 @@ def test_the_worst_gradient_agrees_with_automatic_differentiation(base, store):
     slope = spectral_norm(params["hidden"]) * spectral_norm(params["readout"])
     away = jnp.linalg.norm(forward.values[:, 0] - forward.pooled[:, None, :], axis=-1)
     bound = jnp.sqrt(2.0) * slope * forward.attention[:, 0] * away * jnp.sqrt(loss)[:, None]
-    np.testing.assert_allclose(seen["gradient_ratio_max"], (gradient / bound).max(), rtol=1e-2)
-    assert seen["bound_at_worst"] > 0
+    worst = seen["gradient_at_worst"] / seen["bound_at_worst"]
+    np.testing.assert_allclose(worst, (gradient / bound).max(), rtol=1e-2)
 
 
 @pytest.mark.parametrize("variant", ["plain", "division", "random positions"])

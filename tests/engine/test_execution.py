@@ -202,7 +202,7 @@ def test_teachers_come_first(tiny, store):
         }
     )
     with pytest.raises(gs.StoreError, match="There is no run"):
-        gs.train(frozen.replace(**{"prior.teacher": "feed"}), store)
+        gs.train(frozen.replace(**{"prior.teacher": "feed" * 4}), store)
     fixed = gs.train(frozen, store)[0].curve["attention"].to_list()
     assert fixed[0] == fixed[-1]
 

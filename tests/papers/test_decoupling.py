@@ -6,6 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+import grokscope as gs
 from grokscope.papers.structural_inference import decoupling
 
 
@@ -62,8 +63,28 @@ def test_cross_validation_is_honest():
     actual = rng.random(96) < 0.5
     draws = [rng.random(96) for _ in range(12)]
     in_hindsight = np.mean([decoupling.best_threshold(noise, actual)[1] for noise in draws])
-    held_out = np.mean([decoupling.cross_validate(n, actual, repeats=3)[0] for n in draws])
+    alone = np.arange(96)
+    held_out = np.mean(
+        [decoupling.cross_validate(n[None], actual, alone, repeats=3)[0] for n in draws]
+    )
     assert 0.44 < held_out < 0.53
     assert in_hindsight > held_out + 0.02
     signal = actual + 0.1 * rng.random(96)
-    assert decoupling.cross_validate(signal, actual, repeats=3)[0] == 1.0
+    assert decoupling.cross_validate(signal[None], actual, alone, repeats=3)[0] == 1.0
+    chosen = np.array([*draws, signal])  # the choice finds the signal among the noise
+    assert decoupling.cross_validate(chosen, actual, alone, repeats=2)[0] == 1.0
+
+
+def test_twins_do_not_judge_each_other():
+    """Values that only identify the configuration are worthless for a new configuration."""
+    rng = np.random.default_rng(1)
+    groups = np.repeat(np.arange(48), 2)
+    actual = np.repeat(rng.random(48) < 0.5, 2)
+    names = np.repeat(rng.permutation(48).astype(float), 2)
+    held_out, _ = decoupling.cross_validate(names[None], actual, groups, repeats=10)
+    assert held_out < 0.6
+
+
+def test_one_fate_only_gets_a_sentence():
+    with pytest.raises(gs.SpecError, match="some runs generalised and some did not"):
+        decoupling.best_threshold(np.arange(4.0), np.ones(4, dtype=bool))

@@ -128,13 +128,10 @@ def _explaining_away(
     others = jnp.where(jnp.arange(logits.shape[1]) == side.labels[:, None], -jnp.inf, logits)
     margin = right - others.max(axis=1)
     return {
-        "gradient_ratio_max": ratio.max(),
         "gradient_ratio_mean": ratio.mean(),
         "gradient_at_worst": measured.ravel()[worst],
         "bound_at_worst": bound.ravel()[worst],
         "train_margin_min": margin.min(),
-        "train_margin_median": jnp.median(margin),
-        "value_norm_max": jnp.linalg.norm(values, axis=-1).max(),
     }
 
 
@@ -176,13 +173,10 @@ def _routing(shape: minimal.Shape, params: minimal.Params, member: Member) -> di
     single = on_attention.weakest_weight(by_head, oracle[:, None, :]).min(axis=0)  # (H,)
     pooled = theory.pooled_mass(by_head)
     return {
-        "divergence_ratio_max": ratio.max(),
         "divergence_at_worst": divergence[worst],
         "divergence_allowed_at_worst": allowed[worst],
         "weakest_min": weakest.min(),
-        "weakest_q01": jnp.quantile(weakest, 0.01),
         "prior_gradient_error": gradient_error,
-        "variance_ratio_max": variance_ratio.max(),
         "variance_at_worst": theory.score_variance(scores)[at].max(),
         "variance_bound_at_worst": variance_bound[at],
         "pooled_mass_min": on_attention.weakest_weight(pooled, oracle).min(),
@@ -243,9 +237,6 @@ def _necessity(
         "lower_bound_ratio_max": (least / (moved_by_head + 1e-6 * unit)).max(),
         "lower_bound_useful": (least > 0).mean(),
         "spread_max": spread.max(),
-        "spread_median": jnp.median(spread),
-        "pair_mass_min": mass.min(),
-        "needed_mass_median": _median_where(needed, both_right),
     }
 
 

@@ -21,10 +21,11 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 from grokscope.engine.events import Event, Listener, ignore
-from grokscope.errors import GrokscopeError, SpecError, TrainingError
+from grokscope.errors import GrokscopeError, TrainingError
 from grokscope.spec import RunSpec, from_dict, to_dict
 from grokscope.store import Run, Store
 from grokscope.tasks import pin_rule
+from grokscope.tasks.rules import lives_in_main
 
 Execution = Literal["auto", "one-by-one", "vmap"]
 
@@ -56,7 +57,8 @@ class InProcess:
 class LocalProcesses:
     """Several worker processes on this machine, the cores divided among them.
 
-    Workers are plain subprocesses that talk JSON lines, so scripts need no `__main__` guard.
+    Workers are plain subprocesses that talk JSON lines, so scripts need no `__main__` guard. Only
+    a rule that lives in the script itself cannot reach them.
     """
 
     def __init__(self, count: int, execution: Execution = "auto") -> None:
@@ -139,7 +141,7 @@ def train(
     marked as failed and does not disturb the others.
     """
     specs = [specs] if isinstance(specs, RunSpec) else list(specs)
-    specs = [_pin(spec) for spec in specs]
+    specs = [pin_spec(spec) for spec in specs]
     store = store if isinstance(store, Store) else Store(store)
     left = []
     for spec in {spec.id: spec for spec in specs}.values():
@@ -150,6 +152,8 @@ def train(
     if left:
         if executor is None:
             count = choose_processes(left) if processes is None else processes
+            if any(lives_in_main(spec.task.rule) for spec in left):
+                count = 1  # a worker would have to run the whole script to get at the rule
             executor = LocalProcesses(count, execution) if count > 1 else InProcess(execution)
         for wave in in_order(left):
             executor.execute(wave, store, listen)
@@ -212,16 +216,15 @@ def work_through(
     if execution == "auto":
         execution = BY_BACKEND.get(jax.default_backend(), "vmap")
     left = {spec.id: spec for spec in specs}
-    refused: list[SpecError] = []
+    refused: list[GrokscopeError] = []
     while left:
         before = len(left)
         groups = _group(left.values()) if execution == "vmap" else [[s] for s in left.values()]
         for group in groups:
-            try:
-                _train_free(group, store, listen)
-            except SpecError as error:  # an impossible run must not keep the others waiting
+            # An impossible run must not keep the others waiting.
+            for name, error in _train_free(group, store, listen).items():
                 refused.append(error)
-                left = {n: s for n, s in left.items() if s not in group}
+                del left[name]
         left = {name: spec for name, spec in left.items() if not store.find(spec).ended}
         if left and len(left) == before:  # all that is left is held by others
             time.sleep(POLL_SECONDS)
@@ -229,11 +232,15 @@ def work_through(
         raise refused[0]
 
 
-def _train_free(specs: Sequence[RunSpec], store: Store, listen: Listener) -> None:
-    """Claim what is free among `specs` and train it, batched if it is more than one run."""
+def _train_free(
+    specs: Sequence[RunSpec], store: Store, listen: Listener
+) -> dict[str, GrokscopeError]:
+    """Claim what is free among `specs` and train it, batched if it is more than one run. What
+    cannot be trained (no such teacher, no room for a distractor) is returned with its reason."""
     from grokscope.engine.members import make_member
     from grokscope.engine.training import train_group
 
+    refused: dict[str, GrokscopeError] = {}
     with contextlib.ExitStack() as claims:
         mine = [
             spec
@@ -244,12 +251,17 @@ def _train_free(specs: Sequence[RunSpec], store: Store, listen: Listener) -> Non
         ]
         batches = defaultdict(list)
         for spec in mine:
-            form, member = make_member(spec, store)
+            try:
+                form, member = make_member(spec, store)
+            except GrokscopeError as error:
+                refused[spec.id] = error
+                continue
             sizes = (member.train.tokens.shape, member.test.tokens.shape, member.cycle.shape)
             batches[form, sizes].append((spec, member))
         for (form, _), batch in batches.items():
             some, members = zip(*batch, strict=True)
             train_group(some, form, members, store, listen)
+    return refused
 
 
 def _group(specs: Iterable[RunSpec]) -> list[list[RunSpec]]:
@@ -272,7 +284,7 @@ def _group(specs: Iterable[RunSpec]) -> list[list[RunSpec]]:
     return list(groups.values())
 
 
-def _pin(spec: RunSpec) -> RunSpec:
+def pin_spec(spec: RunSpec) -> RunSpec:
     """A custom rule is known by what it computes."""
     if spec.task.kind != "custom":
         return spec

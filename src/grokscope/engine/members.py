@@ -22,7 +22,7 @@ from grokscope.spec import OptimiserKind, RunSpec
 from grokscope.tasks import TaskData, build_task
 
 if TYPE_CHECKING:
-    from grokscope.store import Store
+    from grokscope.store import Run, Store
 
 
 class Form(NamedTuple):
@@ -82,7 +82,7 @@ def make_member(spec: RunSpec, store: Store) -> tuple[Form, Member]:
     template = jax.eval_shape(lambda: minimal.init(jax.random.key(0), shape))
     mask_spec = spec.interventions.mask
     if mask_spec.source:
-        weights = store.get(mask_spec.source).weights()
+        weights = _finished(store, mask_spec.source).weights()
     else:
         weights = {name: np.zeros(array.shape, np.float32) for name, array in template.items()}
     _check_weights(weights, template, mask_spec.source)
@@ -165,7 +165,7 @@ def _targets(
 
 def _teacher_attention(spec: RunSpec, data: TaskData, store: Store) -> np.ndarray:
     """Final attention of another run, averaged over its heads.  (examples, T)"""
-    run = store.get(spec.prior.teacher)
+    run = _finished(store, spec.prior.teacher)
     theirs = build_task(run.spec.task, run.spec.seed)
     if theirs.length != data.length:
         raise SpecError(
@@ -186,6 +186,13 @@ def _teacher_attention(spec: RunSpec, data: TaskData, store: Store) -> np.ndarra
     if by_position:
         posterior = np.broadcast_to(posterior.mean(axis=0), data.oracle.shape)
     return posterior
+
+
+def _finished(store: Store, name: str) -> Run:
+    run = store.get(name)
+    if run.status != "finished":
+        raise SpecError(f"Run {name} is {run.status}; a teacher or ticket must be a finished run.")
+    return run
 
 
 def _check_weights(weights: dict[str, Any], template: dict[str, Any], source: str) -> None:

@@ -125,7 +125,8 @@ def _loop(
     rows = 1  # the first call measures how long a row takes
     done = [False] * len(group)
     while not all(done):
-        asked = min([rows, *(_rows_to_snapshot(progress) for progress in group)])
+        going = [progress for progress, over in zip(group, done, strict=True) if not over]
+        asked = min([rows, *(_rows_to_snapshot(progress) for progress in going)])
         began = time.perf_counter()
         state, block, written = advance(state, member, jnp.int32(asked))
         block, written = jax.device_get((block, written))
@@ -137,7 +138,7 @@ def _loop(
             here = {name: column[index] if batched else column for name, column in block.items()}
             count = int(written[index] if batched else written)
             progress.blocks.append({name: column[:count] for name, column in here.items()})
-            progress.segments[-1]["seconds"] += seconds / (len(group) - sum(done))
+            progress.segments[-1]["seconds"] += seconds / len(going)
             done[index] = _save(progress, states[index], store, listen)
         most = int(np.max(written))
         if most:

@@ -17,15 +17,16 @@ def main() -> int:
     # Ctrl-C reaches the whole process group; the master decides, by closing our input.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _limit_cores()
+    events = os.fdopen(os.dup(sys.stdout.fileno()), "w")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a user's rule prints is no event
     order = sys.stdin.readline()
     threading.Thread(target=_stop_with_master, daemon=True).start()
     from grokscope.engine.execution import run_worker
 
-    return run_worker(order, _tell)
+    def tell(event: Event) -> None:
+        print(event.to_json(), file=events, flush=True)
 
-
-def _tell(event: Event) -> None:
-    print(event.to_json(), flush=True)
+    return run_worker(order, tell)
 
 
 def _stop_with_master() -> None:

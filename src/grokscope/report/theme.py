@@ -26,6 +26,8 @@ ARMS = (
     "#CC79A7",
     "#3F51A3",
     "#9A9A2E",
+    "#E39AB0",
+    "#7A4E2D",
 )
 PHASES = {
     "memorisation": "#8793A5",
@@ -37,7 +39,7 @@ BAND_OPACITY, PHASE_OPACITY = 0.18, 0.2
 
 
 def arm_colour(index: int) -> str:
-    """The colour of an arm by its place; after nine they begin again."""
+    """The colour of an arm by its place; after eleven they begin again."""
     return ARMS[index % len(ARMS)]
 
 

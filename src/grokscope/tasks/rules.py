@@ -134,7 +134,10 @@ def unravel(index: np.ndarray, values: int, count: int) -> np.ndarray:
 
 def call_rule(rule: Rule, operands: np.ndarray, modulus: int, name: str) -> np.ndarray:
     """Labels of a user's rule, checked."""
-    labels = np.asarray(rule(operands.copy(), modulus))
+    try:
+        labels = np.asarray(rule(operands.copy(), modulus))
+    except Exception as error:  # it is the user's code: anything may happen
+        raise SpecError(f"The rule {name} failed: {type(error).__name__}: {error}.") from error
     if labels.shape != (len(operands),):
         raise SpecError(
             f"The rule {name} gave labels of shape {labels.shape}; it must give one label for each "
@@ -154,7 +157,7 @@ def load_rule(reference: str) -> Rule:
     place, _, name = reference.rpartition(":")
     try:
         module = _load_file(place) if place.endswith(".py") else importlib.import_module(place)
-    except (ImportError, OSError) as error:
+    except Exception as error:  # it is the user's code: anything may happen
         raise SpecError(f"Cannot load the rule {reference}: {error}.") from error
     rule = getattr(module, name, None)
     if not callable(rule):
@@ -162,11 +165,17 @@ def load_rule(reference: str) -> Rule:
     return rule
 
 
+def lives_in_main(reference: str) -> bool:
+    """Is the rule part of the script that is running, or of a notebook?"""
+    place = reference.rpartition(":")[0]
+    file = getattr(sys.modules.get("__main__"), "__file__", None)
+    return place == "__main__" or bool(file and Path(file).resolve() == Path(place).resolve())
+
+
 def _load_file(place: str):
     path = Path(place).expanduser().resolve()
-    main = sys.modules.get("__main__")
-    if getattr(main, "__file__", None) and Path(main.__file__).resolve() == path:  # type: ignore
-        return main  # a script that trains its own rule must not be run a second time
+    if lives_in_main(f"{place}:"):
+        return sys.modules["__main__"]  # a script that trains its own rule is not run twice
     if not path.exists():
         raise OSError(f"there is no file {place}")
     spec = importlib.util.spec_from_file_location(f"grokscope_rule_{path.stem}", path)
