@@ -84,6 +84,7 @@ def test_train_list_show(call):
     assert "interaction_gradient" in out
     code, out, _ = call("show", rows[0]["run"], "--json")
     assert json.loads(out)["outcome"]["epochs"] == 100
+    assert json.loads(out)["provenance"]["segments"]
     code, out, _ = call("verify")
     assert (code, out.strip()) == (0, "2 sound, 0 partial, 0 bad.")
 
@@ -138,6 +139,40 @@ def test_refusals(call, arguments, exit_code, words):
     assert "Traceback" not in err + out
 
 
+def test_a_rule_of_your_own(call, tmp_path):
+    """The command of docs/tasks.md, and its dry run."""
+    (tmp_path / "mine.py").write_text(
+        "def larger(operands, modulus):\n    return operands.max(axis=1)\n"
+    )
+    own = ["train", "laptop", *TINY, "--task.kind", "custom", "--task.rule", "mine.py:larger"]
+    assert "to train" in call(*own, "--dry-run")[1]
+    code, out, _ = call(*own, "--task.alphabet", "8")
+    assert code == 0
+    assert "task.rule=mine.py:larger" in out
+    assert "finished" in call(*own, "--task.alphabet", "8", "--dry-run")[1]
+
+
+def test_figures_are_listed(call):
+    code, out, _ = call("figure", "--kind", "help")
+    assert code == 0
+    assert "starvation" in out
+
+
+def test_certify(call, tmp_path):
+    call("train", "laptop", *TINY, "--training.snapshots=2", "--quiet")
+    (run,) = gs.Store("runs").runs()
+    code, out, _ = call("certify", run.id, "--out", "new/checks.csv")
+    assert code == 0
+    assert "explaining away" in out
+    assert "explaining away" in (tmp_path / "new" / "checks.csv").read_text()
+    code, _, err = call("certify", run.id, "--out", "checks.doc")
+    assert code == 2
+    assert "end it in" in err
+    code, _, err = call("theory", "--no-train", "--results", "nowhere")
+    assert code == 3
+    assert "no tables in nowhere" in err
+
+
 def test_a_failed_run_shows_in_the_exit_code(call):
     explode = ["--optimiser.kind=sgd", "--optimiser.lr=1e30", "--optimiser.weight-decay=0"]
     code, out, _ = call("train", "laptop", *TINY, *explode)
@@ -157,6 +192,7 @@ def test_verify_sets_damage_aside(call, tmp_path):
     assert code == 0
     assert "moved to" in out
     assert call("verify")[1].strip() == "0 sound, 0 partial, 0 bad."
+    assert call("runs", "--where", "grokked is not null")[1].startswith("No runs in")
     assert call("train", "laptop", *TINY)[0] == 0
 
 

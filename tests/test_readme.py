@@ -53,3 +53,9 @@ def test_theory_numbers_are_those_of_the_tables():
     worst, median = away["ratio"].max(), away["ratio"].median()
     assert f"worst gradient was {worst:.0%}".replace("%", " %") in README.replace("\n  ", " ")
     assert f"worst {median:.0%}".replace("%", " %") in README
+    for name, words in (
+        ("prior's corrected decay", "all {0} checks, the printed"),
+        ("prior's exponential decay", "the printed one in {0}."),
+    ):
+        law = checks.filter(pl.col("name") == name)
+        assert words.format(law["holds"].sum()) in README

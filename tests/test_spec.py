@@ -96,6 +96,13 @@ def test_a_prior_without_strength_is_no_prior():
     assert plain.replace(**{"prior.kind": "oracle"}).id != plain.id
 
 
+def test_a_frozen_teacher_counts_without_a_prior():
+    frozen = {"interventions.frozen_attention": "teacher", "prior.teacher": "0123456789abcdef"}
+    by_example = gs.RunSpec().replace(**frozen)
+    by_position = by_example.replace(**{"prior.teacher_view": "position"})
+    assert by_example.id != by_position.id
+
+
 def test_every_other_field_changes_the_identity():
     base = gs.RunSpec()
     for name, value in {
@@ -140,6 +147,11 @@ def test_every_other_field_changes_the_identity():
         ({"training.structure_threshold": 0.6}, "more than 0.5"),
         ({"training.epochs": 0}, "at least 1"),
         ({"seed": -1}, "0 or more"),
+        ({"seed": 5_000_000_000}, "below 2^31"),
+        ({"training.epochs": 3_000_000_000}, "below 2^31"),
+        ({"prior.kind": "teacher", "prior.teacher": "abcd"}, "whole name of the run"),
+        ({"task": 3}, "task must be a table"),
+        ({"task": {}, "task.modulus": 7, "task.modulus.x": 1}, "given as a whole"),
     ],
 )
 def test_the_impossible_gets_a_sentence(changes, words):
@@ -176,6 +188,12 @@ def test_toml_with_recipe_and_sweep(tmp_path):
     assert (spec.task.modulus, spec.task.alphabet) == (113, 16)
     assert over == {"seed": [0, 1], "prior.strength": [0, 0.1]}
     assert len(gs.sweep(spec.replace(**{"prior.kind": "oracle"}), over)) == 4
+    file.write_text("sweep = 3")
+    with pytest.raises(gs.SpecError, match="sweep must be a table"):
+        from_toml(file)
+    file.write_text("recipe = 5")
+    with pytest.raises(gs.SpecError, match="no recipe '5'"):
+        from_toml(file)
     file.write_text("task = [")
     with pytest.raises(gs.SpecError, match="not valid TOML"):
         from_toml(file)

@@ -119,6 +119,25 @@ def test_damage_is_found(copied, name, damage):
     assert copied.table().height >= 1
 
 
+def test_damaged_snapshots_are_found(copied):
+    one, two = copied.runs()
+    file = one.path / "snapshots" / "00000050.safetensors"
+    content = bytearray(file.read_bytes())
+    content[-1] ^= 1
+    file.write_bytes(content)
+    (two.path / "snapshots" / "00000000.safetensors").unlink()
+    assert [problem.kind for problem in copied.verify()] == ["damaged", "damaged"]
+
+
+def test_a_damaged_spec_is_not_trusted(tiny, store):
+    run = store.begin(tiny)
+    (run.path / "spec.json").write_text("{")
+    (trained,) = gs.train(tiny, store, processes=1)
+    assert trained.spec == tiny
+    assert store.verify() == []
+    assert len(list((store.root / "set-aside").iterdir())) == 1
+
+
 def test_damaged_outcomes_are_found(copied):
     (copied.runs()[0].path / "outcome.json").write_text("{}")
     (problem,) = copied.verify()

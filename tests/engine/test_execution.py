@@ -153,6 +153,42 @@ def test_a_users_rule_in_a_worker(tiny, store, tmp_path):
     assert again.id == runs[0].id
 
 
+def test_what_a_rule_prints_is_no_event(tiny, store, tmp_path):
+    file = tmp_path / "loud.py"
+    file.write_text("print('hello')\ndef rule(operands, modulus):\n    return operands[:, 0]\n")
+    spec = tiny.replace(**{"task.kind": "custom", "task.rule": f"{file}:rule"})
+    runs = gs.train([spec, spec.replace(seed=1)], store, processes=2)
+    assert [run.status for run in runs] == ["finished"] * 2
+
+
+def test_a_script_may_train_its_own_rule(store, tmp_path):
+    """No guard, two processes asked for: the rule cannot reach them, so this process does it."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import sys, grokscope as gs\n"
+        "def larger(operands, modulus):\n"
+        "    return operands.max(axis=1)\n"
+        "spec = gs.RunSpec(task=gs.custom_task(larger, modulus=7))\n"
+        "spec = spec.replace(**{'training.epochs': 20, 'model.width': 8, 'model.hidden': 8})\n"
+        "runs = gs.train(gs.sweep(spec, {'seed': [0, 1]}), sys.argv[1], processes=2)\n"
+        "print(*[run.status for run in runs])\n"
+    )
+    command = [sys.executable, str(script), str(store.root)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.stdout.split() == ["finished", "finished"]
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("execution", ["one-by-one", "vmap"])
+def test_an_impossible_run_does_not_hold_up_the_others(tiny, store, execution):
+    missing = tiny.replace(**{"prior.kind": "teacher", "prior.teacher": "feed" * 4})
+    cramped = tiny.replace(**{"task.length": 3, "prior.kind": "adversarial"})
+    good = gs.sweep(tiny, {"seed": [0, 1]})
+    with pytest.raises(gs.GrokscopeError):
+        gs.train([missing, cramped, *good], store, processes=1, execution=execution)
+    assert [store.find(spec).status for spec in good] == ["finished"] * 2
+
+
 def test_a_damaged_resume_point_is_set_aside(tiny, store):
     spec = tiny.replace(**{"training.epochs": 200_000})
     process = start([spec], store)

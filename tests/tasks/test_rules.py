@@ -88,6 +88,8 @@ def test_a_rule_is_known_by_what_it_computes(tmp_path):
         ("return operands[:, 0] / 2", "must be whole"),
         ("return operands[:, 0] - 1", "count from 0"),
         ("return operands[:, 0] + 10**9", "too many classes"),
+        ("return 1 / 0", "ZeroDivisionError"),
+        ("return (", "Cannot load the rule"),
     ],
 )
 def test_bad_rules_get_a_sentence(tmp_path, body, words):

@@ -179,15 +179,9 @@ def cross_validate(
         predicted = np.zeros(len(actual), dtype=bool)
         for held in range(folds):
             rest = fold != held
-            chosen = max(
-                (
-                    (*best_threshold(values[rest], actual[rest]), row)
-                    for row, values in enumerate(candidates)
-                ),
-                key=lambda found: found[1],
-            )
-            cut, _, row = chosen
-            predicted[~rest] = candidates[row][~rest] >= cut
+            found = [best_threshold(values[rest], actual[rest]) for values in candidates]
+            row = int(np.argmax([accuracy for _, accuracy in found]))
+            predicted[~rest] = candidates[row][~rest] >= found[row][0]
         scores.append(balanced_accuracy(predicted, actual))
     return float(np.mean(scores)), float(np.std(scores))
 

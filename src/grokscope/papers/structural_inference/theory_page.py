@@ -194,10 +194,11 @@ def _decision(table: pl.DataFrame, certificates: pl.DataFrame) -> str:
         "",
         "Theorem 4.3 says that a run generalises if and only if attention satisfies the structural "
         "condition B_tau, with tau = m / (L_f Delta), and the norm of the MLP lies in a shell. On "
-        f"{len(table)} runs of different fate (distractor alphabets, priors, weight decays, seeds; "
-        f"{int(actual.sum())} generalised, which here means a final test accuracy of 0.95, where the "
-        "theorem speaks of no error at all) the prediction was compared with what happened. m comes from the smallest training margin, L_f and Delta are measured, and the "
-        "shell is the range of norms of the other runs that generalised.",
+        f"{len(table)} runs of different fate (distractor alphabets, priors, weight decays, seeds) "
+        f"the prediction was compared with what happened. {int(actual.sum())} of them generalised, "
+        "which here means a final test accuracy of 0.95; the theorem speaks of no error at all. m "
+        "comes from the smallest training margin, L_f and Delta are measured, and the shell is the "
+        "range of norms of the other runs that generalised.",
         "",
         "![Mass needed against mass present](figures/theory-decoupling.svg)",
         "",
@@ -241,9 +242,10 @@ def _comparison(
     proved = decoupling.balanced_accuracy(structural, actual)
     better = "above" if chosen["held_out"] > theorem else "below"
     return (
-        f"The best single cut is `{best['measure']}` {best['rule']}; choosing measure and cut on the "
-        f"training part alone gives {chosen['held_out']:.2f} held out, {better} the {theorem:.2f} of "
-        "the theorem's two conditions, whose norm shell is itself fitted to the other runs' fates. "
+        f"The best single cut is `{best['measure']}` {best['rule']}; choosing measure and cut on "
+        f"the training part alone gives {chosen['held_out']:.2f} held out, {better} the "
+        f"{theorem:.2f} of the theorem's two conditions, whose norm shell is itself fitted to the "
+        "other runs' fates. "
         f"For routing alone, `{routing['measure']}` {routing['rule']} separates "
         f"{routing['held_out']:.2f} held out, against {proved:.2f} for tau as the theorem has it: "
         "that is the sharper threshold to use in its place."
@@ -331,8 +333,8 @@ def _remarks(statement: Statement, certificates: pl.DataFrame) -> list[str]:
         failed = last.filter(~pl.col("holds"))["arm"].to_list()
         return [
             f"- A condition, not a law, here with tau = {last['bound'][0]:g}, half of the oracle's "
-            f"share. At the end of training it is fulfilled by: {', '.join(fulfilled) or 'none'}; "
-            f"not by: {', '.join(failed) or 'none'}."
+            f"share. At the end of training it is fulfilled by: {'; '.join(fulfilled) or 'none'}. "
+            f"Not by: {'; '.join(failed) or 'none'}."
         ]
     if statement.number == 13:
         times = [f"{row['arm']}: {row['note']}" for row in last.iter_rows(named=True)]
@@ -342,7 +344,7 @@ def _remarks(statement: Statement, certificates: pl.DataFrame) -> list[str]:
 
 def _provenance(certificates: pl.DataFrame, about: dict[str, Any]) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
-    arms = ", ".join(certificates["arm"].unique(maintain_order=True).to_list())
+    arms = "; ".join(certificates["arm"].unique(maintain_order=True).to_list())
     return "\n".join(
         [
             "## How this was obtained",
