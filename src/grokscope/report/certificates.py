@@ -32,10 +32,10 @@ def certificate_chart(certificates: pl.DataFrame, columns: int = 3) -> alt.Facet
     if not len(data):
         raise SpecError("There is nothing to draw: no certificate gave a number.")
     by_arm = "arm" in data.columns
-    lines = ["arm", "name"] if by_arm else ["name"]
+    # Evenly thinned, what holds and what does not apart, so that no failure disappears.
+    lines = ["name", "holds", *(["arm"] if by_arm else [])]
     step = (pl.len().over(lines) / MOST_POINTS).ceil().cast(pl.Int64)
-    # Evenly thinned, but nothing that fails is left out.
-    data = data.filter((pl.int_range(pl.len()).over(lines) % step == 0) | ~pl.col("holds"))
+    data = data.filter(pl.int_range(pl.len()).over(lines) % step == 0)
     arms = data["arm"].unique(maintain_order=True).to_list() if by_arm else []
     verdicts = ["holds", "does not hold"]
     colour = (
@@ -63,7 +63,7 @@ def certificate_chart(certificates: pl.DataFrame, columns: int = 3) -> alt.Facet
     limit = base.mark_rule(style="threshold").encode(y=alt.datum(1))
     return (
         alt.layer(limit, points, data=data)
-        .properties(width=230, height=130)
+        .properties(width=230 if data["name"].n_unique() > 1 else 460, height=150)
         .facet(facet=alt.Facet("name:N", title=None), columns=columns)
         .resolve_scale(y="independent")
         .configure(**theme())
