@@ -1,5 +1,7 @@
 """Every array function gives the same numbers for NumPy and for traced JAX arrays."""
 
+from importlib.util import find_spec
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -135,6 +137,20 @@ def test_numpy_and_jax_agree(name):
     assert jax.tree.structure(result) == jax.tree.structure(expected)
     for left, right in zip(jax.tree.leaves(result), jax.tree.leaves(expected), strict=True):
         np.testing.assert_allclose(np.asarray(left), right, rtol=1e-9)
+
+
+if find_spec("torch"):  # not a dependency of the core: tested where it is there
+
+    @pytest.mark.parametrize("name", CASES)
+    def test_numpy_and_torch_agree(name):
+        import torch
+
+        function, *arrays = CASES[name]
+        expected = jax.tree.leaves(function(*arrays))
+        result = jax.tree.leaves(function(*(torch.tensor(np.array(a)) for a in arrays)))
+        for left, right in zip(result, expected, strict=True):
+            assert isinstance(left, torch.Tensor)
+            np.testing.assert_allclose(np.asarray(left), right, rtol=1e-9)
 
 
 @pytest.mark.parametrize("name", CASES)
