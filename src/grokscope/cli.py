@@ -8,157 +8,26 @@ import json
 import os
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any
 
 import tyro
-from tyro.conf import Positional, arg
 
 from grokscope.errors import GrokscopeError, SpecError, suggest
+from grokscope.options import (
+    Certify,
+    Demo,
+    Figure,
+    Recipes,
+    Report,
+    Runs,
+    Show,
+    Theory,
+    Train,
+    Verify,
+)
 from grokscope.spec import RunSpec, field_type, from_toml, sweep
 
 INTERRUPTED = 130
-
-
-@dataclass
-class Train:
-    """Train a recipe or a TOML spec, with overrides; what the store has is not trained again.
-
-    grokscope train laptop --prior.kind oracle --over seed=0..4 prior.strength=0.1,1,10
-    """
-
-    source: Positional[str] = "laptop"
-    """A recipe (see `grokscope recipes`) or a TOML file."""
-    over: tuple[str, ...] = ()
-    """Sweep: name=value,value or name=first..last, as many as you like."""
-    store: Path | None = None
-    """Where runs are kept. Default: $GROKSCOPE_STORE or ./runs."""
-    processes: int | None = None
-    """Worker processes. Default: one per core where that pays."""
-    execution: Literal["auto", "one-by-one", "vmap"] = "auto"
-    """How runs of equal shape are trained."""
-    quiet: bool = False
-    """Print nothing but errors."""
-    dry_run: bool = False
-    """List the runs and what the store has of them, and stop."""
-    spec: Annotated[RunSpec, arg(name="")] = field(default_factory=RunSpec)
-
-
-@dataclass
-class Demo:
-    """Two transformers on the same task: one waits, one is given the structural prior."""
-
-    store: Path | None = None
-    """Where the two runs are kept. Default: $GROKSCOPE_STORE or ./runs."""
-    page: Path = Path("demo/index.html")
-    """The page to write."""
-    quiet: bool = False
-    """Print nothing but errors."""
-
-
-@dataclass
-class Runs:
-    """List the runs of a store, filtered; or ask in SQL.
-
-    grokscope runs --where "task_alphabet = 8 and grokked is not null"
-    grokscope runs --sql "select run, max(test_accuracy) from curves group by run"
-    """
-
-    where: str = ""
-    """SQL condition over the columns of the run table (fields with underscores)."""
-    sql: str = ""
-    """A whole query over the tables `runs` and `curves`."""
-    store: Path | None = None
-    """The store. Default: $GROKSCOPE_STORE or ./runs."""
-    json: bool = False
-    """One JSON object a row instead of a table."""
-
-
-@dataclass
-class Show:
-    """One run: what it was, what became of it, its phases."""
-
-    run: Positional[str]
-    """Name of the run, or enough of its first digits."""
-    store: Path | None = None
-    """The store. Default: $GROKSCOPE_STORE or ./runs."""
-    json: bool = False
-    """Spec, outcome and provenance as JSON."""
-
-
-@dataclass
-class Figure:
-    """Draw runs: PNG, SVG, HTML or Vega-Lite JSON, by the suffix of the file."""
-
-    runs: Positional[tuple[str, ...]] = ()
-    """Runs to draw; runs that differ only in their seed become one band."""
-    kind: str = "accuracy"
-    """Which figure; `--kind help` lists them."""
-    out: Path = Path("figure.svg")
-    """The file to write."""
-    store: Path | None = None
-    """The store. Default: $GROKSCOPE_STORE or ./runs."""
-
-
-@dataclass
-class Report:
-    """A self-contained HTML page about runs: figures, phases, how sure we are."""
-
-    runs: Positional[tuple[str, ...]]
-    """Runs to report on."""
-    out: Path = Path("report.html")
-    """The page to write."""
-    title: str = "Grokking under the scope"
-    """Its title."""
-    store: Path | None = None
-    """The store. Default: $GROKSCOPE_STORE or ./runs."""
-
-
-@dataclass
-class Certify:
-    """A run against the paper's statements: measured, bound, ratio, holds or not."""
-
-    run: Positional[str]
-    """Name of the run; snapshots (training.snapshots) are checked as well as the final weights."""
-    store: Path | None = None
-    """The store. Default: $GROKSCOPE_STORE or ./runs."""
-    out: Path | None = None
-    """Also write every check: .parquet or .csv is the table, .svg, .png or .html the figure."""
-
-
-@dataclass
-class Theory:
-    """The paper's fifteen statements on a population of runs; writes docs/theory.md."""
-
-    store: Path | None = None
-    """Where the population is kept. Default: $GROKSCOPE_STORE or ./runs."""
-    results: Path = Path("results/theory")
-    """Tables to write, or to read with --no-train."""
-    docs: Path = Path("docs")
-    """The page theory.md and its figures are written there."""
-    train: bool = True
-    """--no-train only writes the page again from the tables."""
-    quiet: bool = False
-    """Print nothing but errors."""
-
-
-@dataclass
-class Verify:
-    """Check every entry of a store: damaged, partial and foreign ones, and what to do."""
-
-    store: Path | None = None
-    """The store. Default: $GROKSCOPE_STORE or ./runs."""
-    set_aside: bool = False
-    """Move what is damaged or foreign into set-aside/ (nothing is deleted)."""
-
-
-@dataclass
-class Recipes:
-    """List the recipes; with a name, print it as a TOML spec."""
-
-    name: Positional[str] = ""
-    """A recipe."""
 
 
 COMMANDS: dict[str, type] = {

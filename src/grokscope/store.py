@@ -15,10 +15,6 @@ operating-system lock that dies with its process. The store never deletes what i
 from __future__ import annotations
 
 import contextlib
-import errno
-import hashlib
-import json
-import math
 import os
 import secrets
 import shutil
@@ -31,7 +27,17 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from grokscope.errors import GrokscopeError, SpecError, StoreError, suggest
-from grokscope.files import replace_file
+from grokscope.files import (
+    checksum,
+    damaged,
+    disk_sentences,
+    read_arrays,
+    read_curve,
+    read_json,
+    write_arrays,
+    write_curve,
+    write_json,
+)
 from grokscope.spec import RunSpec, flatten, from_dict, to_dict
 
 if TYPE_CHECKING:
@@ -61,7 +67,7 @@ class Run:
 
     @cached_property
     def spec(self) -> RunSpec:
-        return from_dict(_read_json(self.path / SPEC))
+        return from_dict(read_json(self.path / SPEC))
 
     @property
     def status(self) -> Status:
@@ -76,35 +82,26 @@ class Run:
     @property
     def outcome(self) -> dict[str, Any]:
         """Event times with threshold, persistence and censoring; phases; final measures."""
-        return _read_json(self.path / OUTCOME)
+        return read_json(self.path / OUTCOME)
 
     @property
     def provenance(self) -> dict[str, Any]:
-        return _read_json(self.path / PROVENANCE)
+        return read_json(self.path / PROVENANCE)
 
     @property
     def curve(self) -> pl.DataFrame:
         """A row per logged epoch; partial runs have the rows written so far."""
-        import io
-
-        import polars as pl
-
-        path = self.path / CURVE
-        try:
-            # Opened once: a run under way replaces the file while it is read.
-            return pl.read_parquet(io.BytesIO(path.read_bytes()))
-        except FileNotFoundError as error:
-            raise StoreError(f"Run {self.id} has no rows yet.") from error
-        except (pl.exceptions.PolarsError, OSError) as error:
-            raise _damaged(path, error) from error
+        if not (self.path / CURVE).exists():
+            raise StoreError(f"Run {self.id} has no rows yet.")
+        return read_curve(self.path / CURVE)
 
     def weights(self, epoch: int | None = None) -> dict[str, np.ndarray]:
         """The final weights, or those of a snapshot."""
         if epoch is None:
-            return _read_arrays(self.path / WEIGHTS)
+            return read_arrays(self.path / WEIGHTS)
         if epoch not in self.snapshots:
             raise StoreError(f"Run {self.id} has no snapshot at epoch {epoch}.")
-        return _read_arrays(self.path / SNAPSHOTS / f"{epoch:08d}.safetensors")
+        return read_arrays(self.path / SNAPSHOTS / f"{epoch:08d}.safetensors")
 
     @property
     def snapshots(self) -> list[int]:
@@ -208,7 +205,7 @@ class Store:
         """Hold a run for this process; False if another one has it."""
         import filelock
 
-        with _sentences(self.root):
+        with disk_sentences(self.root):
             (self.root / LOCKS).mkdir(parents=True, exist_ok=True)
             lock = filelock.FileLock(self.root / LOCKS / f"{name}.lock")
             try:
@@ -226,12 +223,12 @@ class Store:
     def begin(self, spec: RunSpec) -> Run:
         """The entry of a run that is about to be trained."""
         run = self._run(spec.id)
-        with _sentences(self.root):
+        with disk_sentences(self.root):
             run.path.mkdir(parents=True, exist_ok=True)
             if (run.path / SPEC).exists() and not _is_spec_of(run):
                 self.set_aside(run.path / SPEC)
             if not (run.path / SPEC).exists():
-                _write_json(run.path / SPEC, to_dict(spec))
+                write_json(run.path / SPEC, to_dict(spec))
         return run
 
     def save_progress(
@@ -243,25 +240,25 @@ class Store:
     ) -> None:
         """A resume point. The curve comes first: if we die in between it has rows too many, which
         `load_progress` cuts off."""
-        with _sentences(self.root):
-            _write_curve(run.path / CURVE, curve)
-            _write_json(run.path / PROVENANCE, provenance)
-            _write_arrays(run.path / RESUME, state)
+        with disk_sentences(self.root):
+            write_curve(run.path / CURVE, curve)
+            write_json(run.path / PROVENANCE, provenance)
+            write_arrays(run.path / RESUME, state)
 
     def load_progress(self, run: Run) -> tuple[dict[str, np.ndarray], pl.DataFrame] | None:
         """State and curve up to it, or None if there is nothing to go on from."""
         if not (run.path / RESUME).exists():
             return None
-        state = _read_arrays(run.path / RESUME)
+        state = read_arrays(run.path / RESUME)
         curve = run.curve
         if "step" not in state or "epoch" not in curve.columns:
-            raise _damaged(run.path / RESUME, "it is not a resume point")
+            raise damaged(run.path / RESUME, "it is not a resume point")
         return state, curve.filter(curve["epoch"] <= int(state["step"]))
 
     def save_snapshot(self, run: Run, epoch: int, weights: Mapping[str, np.ndarray]) -> None:
-        with _sentences(self.root):
+        with disk_sentences(self.root):
             (run.path / SNAPSHOTS).mkdir(exist_ok=True)
-            _write_arrays(run.path / SNAPSHOTS / f"{epoch:08d}.safetensors", weights)
+            write_arrays(run.path / SNAPSHOTS / f"{epoch:08d}.safetensors", weights)
 
     def finish(
         self,
@@ -272,19 +269,19 @@ class Store:
         provenance: Mapping[str, Any],
     ) -> None:
         """Everything, the outcome last: whoever sees it can trust the rest."""
-        with _sentences(self.root):
-            _write_curve(run.path / CURVE, curve, durable=True)
-            _write_arrays(run.path / WEIGHTS, weights, durable=True)
-            _write_json(run.path / PROVENANCE, provenance)
+        with disk_sentences(self.root):
+            write_curve(run.path / CURVE, curve, durable=True)
+            write_arrays(run.path / WEIGHTS, weights, durable=True)
+            write_json(run.path / PROVENANCE, provenance)
             kept = sorted((run.path / SNAPSHOTS).glob("*.safetensors"))
             names = [SPEC, CURVE, WEIGHTS, *(f"{SNAPSHOTS}/{path.name}" for path in kept)]
-            sums = {name: _checksum(run.path / name) for name in names}
-            _write_json(run.path / OUTCOME, {**outcome, "files": sums}, durable=True)
+            sums = {name: checksum(run.path / name) for name in names}
+            write_json(run.path / OUTCOME, {**outcome, "files": sums}, durable=True)
             (run.path / RESUME).unlink(missing_ok=True)
 
     def set_aside(self, path: Path) -> Path:
         """Move something out of the way, into `set-aside`, without losing it."""
-        with _sentences(self.root):
+        with disk_sentences(self.root):
             (self.root / ASIDE).mkdir(parents=True, exist_ok=True)
             goal = self.root / ASIDE / f"{path.name}-{secrets.token_hex(3)}"
             shutil.move(path, goal)
@@ -323,7 +320,7 @@ class Store:
                 )
             sums = run.outcome["files"]
             for name, expected in sums.items():
-                if _checksum(run.path / name) != expected:
+                if checksum(run.path / name) != expected:
                     return Problem(run.path / name, "damaged", "its checksum is wrong")
         except (GrokscopeError, OSError, KeyError, TypeError, ValueError) as error:
             return Problem(run.path, "damaged", str(error).rstrip("."))
@@ -361,95 +358,3 @@ def _readable(run: Run) -> bool:
         return run.spec is not None and (not run.ended or "status" in run.outcome)
     except GrokscopeError:
         return False
-
-
-def _damaged(path: Path, error: object) -> StoreError:
-    first = str(error).splitlines()[0] if str(error) else type(error).__name__
-    return StoreError(
-        f"{path} cannot be read ({first}). `grokscope verify --set-aside` moves what is damaged "
-        "out of the way; then train again."
-    )
-
-
-@contextlib.contextmanager
-def _sentences(root: Path) -> Iterator[None]:
-    """Disk trouble as a sentence. What was finished before stays as it was."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-            what = "The disk is full"
-        elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-            what = "The store is not writable"
-        else:
-            what = error.strerror or str(error)
-        where = error.filename or root
-        raise StoreError(
-            f"{what}: {where}. Nothing finished is lost; make room or choose another --store, and "
-            "train again to go on."
-        ) from error
-
-
-def _write_json(path: Path, data: Mapping[str, Any], durable: bool = False) -> None:
-    text = json.dumps(_finite(data), indent=1, sort_keys=True, allow_nan=False)
-    replace_file(path, (text + "\n").encode(), durable)
-
-
-def _finite(value: Any) -> Any:
-    """JSON has no NaN: it becomes null."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if isinstance(value, Mapping):
-        return {key: _finite(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(inner) for inner in value]
-    return value
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        data = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
-        raise _damaged(path, error) from error
-    if not isinstance(data, dict):
-        raise _damaged(path, "not an object")
-    return data
-
-
-def _write_arrays(path: Path, arrays: Mapping[str, np.ndarray], durable: bool = False) -> None:
-    from safetensors.numpy import save
-
-    data = save({name: np.asarray(array, order="C") for name, array in arrays.items()})
-    replace_file(path, data, durable)
-
-
-def _read_arrays(path: Path) -> dict[str, np.ndarray]:
-    from safetensors import SafetensorError
-    from safetensors.numpy import load
-
-    try:
-        return load(path.read_bytes())
-    except (OSError, SafetensorError, ValueError) as error:
-        raise _damaged(path, error) from error
-
-
-def _write_curve(path: Path, curve: Mapping[str, np.ndarray], durable: bool = False) -> None:
-    import io
-
-    import polars as pl
-
-    buffer = io.BytesIO()
-    # Arrays of shape (rows, T) become list columns.
-    frame = pl.DataFrame(
-        {n: v.tolist() if v.ndim > 1 else v for n, v in curve.items()},
-        schema_overrides={n: pl.List(pl.Float32) for n, v in curve.items() if v.ndim > 1},
-    )
-    frame.write_parquet(buffer, compression="zstd", statistics=False)
-    replace_file(path, buffer.getvalue(), durable)
-
-
-def _checksum(path: Path) -> str:
-    try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
-    except OSError as error:
-        raise _damaged(path, error) from error
