@@ -14,6 +14,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from grokscope.certificates import certify
     from grokscope.engine import Event, Executor, InProcess, LocalProcesses, train
     from grokscope.errors import GrokscopeError, SpecError, StoreError, TrainingError
     from grokscope.recipes import RECIPES, find_recipe
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOME = {
+    "certificates": ["certify"],
     "engine": ["Event", "Executor", "InProcess", "LocalProcesses", "train"],
     "errors": ["GrokscopeError", "SpecError", "StoreError", "TrainingError"],
     "recipes": ["RECIPES", "find_recipe"],
@@ -75,6 +77,7 @@ __all__ = [
     "TrainingError",
     "TrainingSpec",
     "build_task",
+    "certify",
     "custom_task",
     "find_recipe",
     "sweep",

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from grokscope import theory
-from grokscope.certificates.certify import inspect_run
+from grokscope.certificates.checks import inspect_run
 from grokscope.errors import SpecError, TrainingError
 from grokscope.spec import RunSpec, sweep
 from grokscope.store import Run, Store

@@ -11,7 +11,7 @@ import pytest
 
 import grokscope as gs
 from grokscope.certificates import certify, summarise
-from grokscope.certificates.certify import _upper, inspect_run, update_bound
+from grokscope.certificates.checks import _upper, inspect_run, update_bound
 from grokscope.certificates.inspection import draw_pairs
 from grokscope.models import minimal
 from grokscope.theory import spectral_norm

@@ -1,0 +1,34 @@
+"""The public surface: what is promised is there, and nothing is promised twice."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import grokscope as gs
+
+
+def test_every_public_name_resolves():
+    for name in gs.__all__:
+        assert getattr(gs, name) is not None, name
+    assert sorted(gs._MODULE) == sorted(gs.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'trian'"):
+        _ = gs.trian
+
+
+def test_theory_stands_alone():
+    """It imports no other room, so that it can be used anywhere."""
+    code = "import sys, grokscope.theory; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    ours = {name.split(".")[1] for name in done.stdout.split() if name.startswith("grokscope.")}
+    assert ours == {"theory"}
+
+
+def test_the_core_needs_no_torch():
+    rooms = "grokscope.engine, grokscope.certificates, grokscope.report"
+    code = f"import sys, {rooms}; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert "grokscope" in done.stdout
+    assert "torch" not in done.stdout.split()
