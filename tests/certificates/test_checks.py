@@ -11,7 +11,7 @@ import pytest
 
 import grokscope as gs
 from grokscope.certificates import certify, summarise
-from grokscope.certificates.checks import _upper, inspect_run, update_bound
+from grokscope.certificates.checks import _prior_decay, _upper, inspect_run, update_bound
 from grokscope.certificates.inspection import draw_pairs
 from grokscope.models import minimal
 from grokscope.theory import spectral_norm
@@ -87,6 +87,24 @@ def test_a_violation_is_seen():
     assert _upper("x", 1, 0, 0.9, 1.0).ratio == pytest.approx(0.9)
     assert not _upper("x", 1, 0, 1.0, 0.0).holds
     assert not _upper("x", 1, 0, float("nan"), 1.0).holds  # not known is not held
+
+
+@pytest.mark.parametrize(("final", "holds"), [(0.001, True), (0.6, False)])
+def test_a_prior_that_loses_is_judged_not_skipped(base, final, holds):
+    """Attention that comes near the oracle and is pulled back refutes the laws for that run."""
+    epochs = np.arange(0, 400, 2)
+    pull = np.exp(-epochs / 8.0)
+    divergence = np.maximum(0.9 * pull, final * (epochs > 20))
+    attention = np.tile([0.2] * 5, (len(epochs), 1))
+    curve = {"epoch": epochs, "divergence_train": divergence}
+    rows = list(_prior_decay(base.replace(**{"prior.kind": "oracle"}), curve, attention))
+    corrected = [row.holds for row in rows if row.name == "prior's corrected decay"]
+    (delay,) = [row for row in rows if row.name == "prior's delay"]
+    assert corrected
+    assert all(corrected) == holds
+    assert delay.holds == holds
+    if not holds:
+        assert len(corrected) > 100  # to the end of the curve
 
 
 def test_the_worst_gradient_agrees_with_automatic_differentiation(base, store):

@@ -225,11 +225,13 @@ def _necessity(
     # |f(z') - f(z)| <= L_f |z' - z| <= L_f sum_h (a + b) Delta, so the mass must at least be:
     needed = separation / (lipschitz * jnp.maximum(spread.max(axis=1), 1e-30))
     mass = (mass_before + mass_after).sum(axis=1)
+    best = jnp.maximum((mass_before + mass_after).max(axis=1), 1e-30)  # of any one head
     demand = jnp.where(both_right, needed / jnp.maximum(mass, 1e-30), 0.0)
     slack = jnp.where(allowed > 0, moved / jnp.maximum(allowed, 1e-30), 0.0)
     return {
         "pairs_told_apart": both_right.mean(),
         "necessity_ratio_max": demand.max(),
+        "single_head_ratio_max": jnp.where(both_right, needed / best, 0.0).max(),
         "necessity_ratio_median": _median_where(demand, both_right),
         "pair_difference_ratio_max": slack.max(),
         "closed_form_error": jnp.abs(closed_form - (by_head[1] - by_head[0])).max() / unit,

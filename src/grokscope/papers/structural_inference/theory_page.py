@@ -336,6 +336,23 @@ def _remarks(statement: Statement, certificates: pl.DataFrame) -> list[str]:
             f"share. At the end of training it is fulfilled by: {'; '.join(fulfilled) or 'none'}. "
             f"Not by: {'; '.join(failed) or 'none'}."
         ]
+    if statement.number == 12:
+        by_run = mine.group_by("name", "arm", maintain_order=True).agg(
+            pl.col("holds").sum(), pl.len().alias("checks")
+        )
+        return [
+            f"- *{row['name']}*, {row['arm']}: {row['holds']} of {row['checks']}."
+            for row in by_run.iter_rows(named=True)
+        ] + [
+            "- Both laws suppose that the prior alone moves attention. Where the task's own "
+            "gradient pulls harder, D comes down and goes up again, and neither law speaks of "
+            "that run."
+        ]
+    if statement.number == 15:
+        return [
+            "- Pooled mass is necessary. That one head has enough on its own is not demanded; it "
+            "is listed to see whether the heads share the work."
+        ]
     if statement.number == 13:
         times = [f"{row['arm']}: {row['note']}" for row in last.iter_rows(named=True)]
         return [f"- {'; '.join(times)}."]
