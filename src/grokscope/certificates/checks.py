@@ -295,7 +295,7 @@ def _prior_decay(
     -dD/dt = strength * |alpha - alpha*|^2 (eq. 48), and then predicts the curve, up to where D
     reaches the floor that weight decay sets (twice its median over the last quarter of the run).
     A run whose D never comes down to a tenth of its start has no such floor: it is judged to its
-    end, and its delay is at least the time it was watched.
+    end, and its delay counts as the time it was watched if that is longer than allowed.
     The laws are about one softmax head and fixed positions, and the interval must be short: D may
     fall by at most half in it, else nothing is said.
     """
@@ -330,7 +330,8 @@ def _prior_decay(
         floor = 0.0
     end = int(reached[0]) if len(reached) else len(time) - 1
     at = int(curve["epoch"][first + end])
-    yield _upper("prior's delay", 13, at, float(time[end]), latest, note)
+    if len(reached) or time[end] > latest:  # else the run was watched too briefly to tell
+        yield _upper("prior's delay", 13, at, float(time[end]), latest, note)
     exponential = theory.exponential_envelope(divergence[0], constant, strength, time)
     hyperbolic = theory.hyperbolic_envelope(
         divergence[0], mass, informative, distractors, strength, time
