@@ -72,7 +72,7 @@ def test_defaults_are_pinned():
             "mlp_norm": 0.0,
             "query_key_penalty": 0.0,
             "frozen_attention": "no",
-            "mask": {"kind": "none", "source": "", "keep": 0.2, "scope": "mlp"},
+            "mask": {"kind": "none", "source": "", "keep": 0.2, "scope": "mlp", "effect": "prune"},
         },
         "training": {
             "epochs": 6000,

@@ -1,0 +1,253 @@
+"""From runs to a verdict: the statistics of few seeds and censored times, and one rule for all.
+
+A claim names, before any run, an effect and the smallest value of it that would matter. What the
+runs give is an estimate with an interval:
+
+    supported      the whole interval is at or beyond that value
+    contradicted   the whole interval falls short of it
+    inconclusive   the interval holds it, or a run failed
+    not run        a run is missing
+
+Seeds are resampled jointly, since arms of equal seed share their data. A run that did not grok
+within its budget has the grok time infinity; it is never dropped, and never counted as the budget.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+Ruling = Literal["supported", "contradicted", "inconclusive", "not run"]
+
+CONFIDENCE = 0.95
+EXHAUSTIVE = 5  # up to so many seeds every resample is taken: 5^5 = 3,125
+DRAWS = 20_000
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """An effect with its interval. Ends may be infinite: times can be censored."""
+
+    value: float
+    low: float
+    high: float
+    n: int
+    """Seeds (or runs) behind it."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What became of a claim in one setting."""
+
+    ruling: Ruling
+    estimate: Estimate | None = None
+    remark: str = ""
+
+
+# The rule
+
+
+def at_least(estimate: Estimate, smallest: float) -> Ruling:
+    """Is the effect at least `smallest`?"""
+    if math.isnan(estimate.value):
+        return "inconclusive"
+    if estimate.low >= smallest:
+        return "supported"
+    return "contradicted" if estimate.high < smallest else "inconclusive"
+
+
+def at_most(estimate: Estimate, largest: float) -> Ruling:
+    """Is the effect at most `largest`?"""
+    mirrored = Estimate(-estimate.value, -estimate.high, -estimate.low, estimate.n)
+    return at_least(mirrored, -largest)
+
+
+def within(estimate: Estimate, low: float, high: float) -> Ruling:
+    """Is the effect between the two?"""
+    sides = {at_least(estimate, low), at_most(estimate, high)}
+    if sides == {"supported"}:
+        return "supported"
+    return "contradicted" if "contradicted" in sides else "inconclusive"
+
+
+# Few seeds
+
+
+def resamples(n: int) -> np.ndarray:  # (resamples, n)
+    """Indices of every bootstrap resample of n seeds, or of many seeded draws where n is large."""
+    if n <= EXHAUSTIVE:
+        return np.array(list(itertools.product(range(n), repeat=n)))
+    return np.random.default_rng(0).integers(n, size=(DRAWS, n))
+
+
+def bootstrap(
+    statistic: Callable[[np.ndarray], float], n: int, confidence: float = CONFIDENCE
+) -> Estimate:
+    """Estimate and expanded percentile interval of a statistic of seeds.
+
+    `statistic` takes an array of seed indices. The plain percentile interval of a handful of seeds
+    is too short; the expanded one (Hesterberg 2015, "What teachers should know about the
+    bootstrap") takes the quantiles Phi(-+ sqrt(n / (n - 1)) t), t the quantile of Student's
+    distribution, which is exact for means of normal data. A resample that gives no number widens
+    the interval on both sides. One seed gives no interval at all.
+    """
+    from scipy import stats
+
+    value = statistic(np.arange(n))
+    if n < 2:
+        return Estimate(value, -math.inf, math.inf, n)
+    drawn = np.array([statistic(index) for index in resamples(n)])
+    tail = (1 - confidence) / 2
+    share = stats.norm.cdf(math.sqrt(n / (n - 1)) * stats.t.ppf(tail, n - 1))
+    low = _order_statistic(np.where(np.isnan(drawn), -math.inf, drawn), share)
+    high = -_order_statistic(np.where(np.isnan(drawn), -math.inf, -drawn), share)
+    return Estimate(value, low, high, n)
+
+
+def _order_statistic(values: np.ndarray, share: float) -> float:
+    """The quantile as one of the values: interpolating between infinities gives no number."""
+    rank = max(math.floor(share * len(values)), 0)
+    return float(np.partition(values, rank)[rank])
+
+
+def share_estimate(successes: int, n: int, confidence: float = CONFIDENCE) -> Estimate:
+    """A share with Clopper-Pearson bounds, each one-sided at the given confidence, so that five of
+    five exclude one half (0.549) and four of five do not."""
+    from scipy import stats
+
+    tail = 1 - confidence
+    low = stats.beta.ppf(tail, successes, n - successes + 1) if successes else 0.0
+    high = stats.beta.ppf(1 - tail, successes + 1, n - successes) if successes < n else 1.0
+    return Estimate(successes / n, float(low), float(high), n)
+
+
+# Censored times
+
+
+def median_time(times: np.ndarray) -> float:  # (n,), infinite where censored
+    """Kaplan-Meier median: the first time by which half have grokked; infinite if never.
+
+    Runs are censored at the end of a common budget only, so the estimator is the plain
+    distribution function.
+    """
+    return float(np.sort(times)[math.ceil(len(times) / 2) - 1])
+
+
+def ratio_of_medians(slower: np.ndarray, faster: np.ndarray) -> Estimate:  # (seeds,), (seeds,)
+    """median(slower) / median(faster): how many times faster. Infinite if only the slower never
+    got there, no number if neither did."""
+
+    def ratio(index: np.ndarray) -> float:
+        above, below = median_time(slower[index]), median_time(faster[index])
+        if math.isinf(above) and math.isinf(below):
+            return math.nan
+        return above / below
+
+    return bootstrap(ratio, len(slower))
+
+
+def log_rank(first: np.ndarray, second: np.ndarray) -> float:  # (n,), (m,)
+    """Two-sided p-value of the log-rank test, by all permutations of the labels.
+
+    With five seeds the usual normal approximation is too coarse. The statistic is the observed
+    minus the expected number of events in the first group.
+    """
+    times = np.concatenate([first, second])
+    events = np.unique(times[np.isfinite(times)])
+    groups = np.array(list(itertools.combinations(range(len(times)), len(first))))
+    member = np.zeros((len(groups), len(times)))
+    np.put_along_axis(member, groups, 1.0, axis=1)
+    excess = np.zeros(len(groups))
+    for time in events:
+        at_risk, now = times >= time, times == time
+        share = member[:, at_risk].sum(axis=1) / at_risk.sum()
+        excess += member[:, now].sum(axis=1) - share * now.sum()
+    # The first combination is the true labelling.
+    return float(np.mean(np.abs(excess) >= abs(excess[0]) - 1e-9))
+
+
+def rank_correlation(levels: Sequence[float], times: np.ndarray) -> Estimate:  # (levels, seeds)
+    """Kendall's tau-b between a dose and the time until grokking, over all runs; censored runs tie
+    at the end. Seeds are resampled."""
+    from scipy import stats
+
+    ordered = np.where(np.isinf(times), np.finfo(float).max, times)
+    doses = np.asarray(levels, float)
+
+    def tau(index: np.ndarray) -> float:
+        chosen = ordered[:, index]
+        return float(stats.kendalltau(np.repeat(doses, len(index)), chosen.ravel()).statistic)
+
+    return bootstrap(tau, times.shape[1])
+
+
+@dataclass(frozen=True)
+class PowerLaw:
+    """time = floor + scale * dose^-exponent. The floor rules for doses above `crossing`, where the
+    two terms are equal."""
+
+    floor: float
+    scale: float
+    exponent: float
+
+    def __call__(self, dose: np.ndarray | float) -> np.ndarray | float:
+        return self.floor + self.scale * np.asarray(dose, float) ** -self.exponent
+
+    @property
+    def crossing(self) -> float:
+        if self.floor <= 0:
+            return math.inf
+        return float((self.scale / self.floor) ** (1 / self.exponent))
+
+
+EXPONENTS = np.geomspace(0.05, 4.0, 60)  # the fit looks for the exponent on this grid
+
+
+def fit_power_law(doses: np.ndarray, times: np.ndarray, budget: float) -> PowerLaw:
+    """Least squares of log time on the median times of each dose.  (doses,), (doses,)
+
+    A dose whose median is censored asks only that the law be at or beyond the budget there. For a
+    given exponent the law is linear in its two other parameters, both kept non-negative, so a grid
+    over exponents with a few reweighted linear fits finds the optimum without a starting guess.
+    """
+    from scipy.optimize import nnls
+
+    censored = ~np.isfinite(times)
+    best, least = PowerLaw(math.nan, math.nan, math.nan), math.inf
+    for exponent in EXPONENTS:
+        design = np.stack([np.ones_like(doses), doses**-exponent], axis=1)
+        target = np.where(censored, budget, times)
+        for _ in range(6):
+            # Dividing by the target turns relative into absolute errors: close to a fit of logs.
+            solution, _ = nnls(design / target[:, None], np.ones(len(doses)))
+            # Beyond the budget a censored dose is content with what the law says.
+            target = np.where(censored, np.maximum(budget, design @ solution), times)
+        predicted = np.maximum(design @ solution, 1e-12)
+        error = float(np.sum(np.log(predicted / target) ** 2))
+        if error < least - 1e-12:
+            best, least = PowerLaw(*map(float, solution), float(exponent)), error
+    return best
+
+
+def power_law_exponent(
+    doses: Sequence[float], times: np.ndarray, budget: float
+) -> tuple[Estimate, PowerLaw]:  # (doses, seeds)
+    """The exponent with its interval over seeds, and the law fitted to all of them."""
+    levels = np.asarray(doses, float)
+    medians: dict[bytes, float] = {}
+
+    def exponent(index: np.ndarray) -> float:
+        middle = np.array([median_time(row[index]) for row in times])
+        key = middle.tobytes()  # few resamples have medians of their own
+        if key not in medians:
+            usable = np.isfinite(middle).sum() >= 3
+            medians[key] = fit_power_law(levels, middle, budget).exponent if usable else math.nan
+        return medians[key]
+
+    whole = np.array([median_time(row) for row in times])
+    return bootstrap(exponent, times.shape[1]), fit_power_law(levels, whole, budget)
