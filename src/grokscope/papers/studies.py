@@ -127,13 +127,14 @@ class Paper:
             number = "".join(c for c in study.source if c.isdigit())
             if number:
                 known[number] = known[f"figure{number}"] = study
-        chosen = []
+        chosen: list[Study] = []
         for name in names:
             if name.lower() not in known:
                 hint = suggest(name, known)
                 raise SpecError(f"{self.name} has no study {name!r}.{hint}")
-            chosen.append(known[name.lower()])
-        return tuple(dict.fromkeys(chosen)) or self.studies
+            if known[name.lower()] not in chosen:
+                chosen.append(known[name.lower()])
+        return tuple(chosen) or self.studies
 
 
 @dataclass(frozen=True)

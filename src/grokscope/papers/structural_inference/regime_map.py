@@ -14,7 +14,7 @@ from grokscope.verdicts import median_time
 
 ALPHABETS: dict[ScaleName, tuple[int, ...]] = {
     "smoke": (1, 29),
-    "laptop": (1, 3, 4, 6, 8, 12, 43),
+    "laptop": (1, 4, 6, 8, 12, 43),
     "paper": (),
 }
 STRENGTHS = {"smoke": (1.0,), "laptop": (0.03, 0.1, 0.3, 1.0)}
