@@ -39,6 +39,21 @@ class Estimate:
     n: int
     """Seeds (or runs) behind it."""
 
+    def __str__(self) -> str:
+        """ "2.1 (1.6 to 3)"; open ends are "at least" and "at most"."""
+        if math.isnan(self.value):
+            return "no number"
+        below, above = math.isinf(self.low), math.isinf(self.high)
+        if below and above:
+            return f"{_figure(self.value)} (no interval)"
+        if math.isinf(self.value):
+            return f"at least {_figure(self.low)}"
+        if above:
+            return f"{_figure(self.value)} (at least {_figure(self.low)})"
+        if below:
+            return f"{_figure(self.value)} (at most {_figure(self.high)})"
+        return f"{_figure(self.value)} ({_figure(self.low)} to {_figure(self.high)})"
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -47,6 +62,13 @@ class Finding:
     ruling: Ruling
     estimate: Estimate | None = None
     remark: str = ""
+
+
+def _figure(value: float) -> str:
+    """Two significant digits, never in powers of ten."""
+    if math.isinf(value):
+        return "∞"
+    return f"{float(f'{value:.2g}'):,g}" if abs(value) < 1000 else f"{value:,.0f}"
 
 
 # The rule
@@ -230,7 +252,8 @@ def fit_power_law(doses: np.ndarray, times: np.ndarray, budget: float) -> PowerL
         predicted = np.maximum(design @ solution, 1e-12)
         error = float(np.sum(np.log(predicted / target) ** 2))
         if error < least - 1e-12:
-            best, least = PowerLaw(*map(float, solution), float(exponent)), error
+            floor, scale = map(float, solution)
+            best, least = PowerLaw(floor, scale, float(exponent)), error
     return best
 
 

@@ -75,8 +75,8 @@ class Share:
         sides = ("above", "below") if self.expected == "grok" else ("below", "above")
         return (
             f"Share of seeds of “{self.arm}” that {self.counted}, with Clopper-Pearson bounds, "
-            f"each at 95 %. Supported if the bounds lie {sides[0]} one half, contradicted if they lie {sides[1]} it "
-            "(with five seeds: only if all agree)."
+            f"each at 95 %. Supported if the bounds lie {sides[0]} one half, contradicted if they "
+            f"lie {sides[1]} it (with five seeds: only if all agree)."
         )
 
     def needs(self, sample: Sample) -> Sequence[str]:
@@ -128,7 +128,9 @@ class Level:
         estimate = verdicts.bootstrap(lambda index: float(scaled[index].mean()), len(scaled))
         if self.logarithmic:
             estimate = Estimate(
-                *(_exponential(x) for x in (estimate.value, estimate.low, estimate.high)),
+                _exponential(estimate.value),
+                _exponential(estimate.low),
+                _exponential(estimate.high),
                 estimate.n,
             )
         return Finding(verdicts.within(estimate, self.low, self.high), estimate)

@@ -48,8 +48,9 @@ class Setting:
 class Test(Protocol):
     """The test of a claim, fixed before the runs."""
 
-    effect: str
-    """What is estimated, in a few words: "speed-up"."""
+    @property
+    def effect(self) -> str:
+        """What is estimated, in a few words: "speed-up"."""
 
     def describe(self) -> str:
         """Statistic and decision rule in words."""
@@ -75,6 +76,17 @@ class Claim:
 
 
 @dataclass(frozen=True)
+class Panel:
+    """A part of a figure. Pages set its words as text and lay panels out in a grid."""
+
+    title: str
+    chart: alt.LayerChart | alt.VConcatChart
+    """Without configuration: the page puts the theme on it."""
+    note: str = ""
+    """How many runs it shows, and what became of the others."""
+
+
+@dataclass(frozen=True)
 class Study:
     """One figure of a paper: arms, claims, drawing. Each lives in a file of its own."""
 
@@ -89,8 +101,8 @@ class Study:
     arms: Callable[[Setting, int], Mapping[str, RunSpec]]
     """Arms of a setting for one seed, by name, in the order of the figure."""
     claims: tuple[Claim, ...]
-    draw: Callable[[Evidence], alt.TopLevelMixin]
-    """The figure at one scale."""
+    draw: Callable[[Evidence], Sequence[Panel]]
+    """The figure at one scale, from whatever runs there are; no panels if there are none."""
     caption: str
     read: Callable[[Evidence], str] | None = None
     """What the tables say beyond the verdicts, in sentences (fitted laws, counts)."""

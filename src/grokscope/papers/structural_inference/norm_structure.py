@@ -52,7 +52,7 @@ def arms(setting: Setting, seed: int) -> dict[str, RunSpec]:
             seed, **PRIORS["oracle"], interventions__mlp_norm=norm
         )
     result[QUERY_KEY] = setting.variant(
-        seed, **norms[MATCHED], **{"interventions__query_key_penalty": 0.5}
+        seed, **norms[MATCHED], interventions__query_key_penalty=0.5
     )
     if setting.scale == "paper":
         left_out = (arm(FREE, "adversarial"), arm(MATCHED, "no prior"), QUERY_KEY)
@@ -66,13 +66,14 @@ STUDY = Study(
     title="Norm, structure, or both?",
     paper_says="With the MLP held in the right shell of norms, test accuracy stays at chance when "
     "attention is forced onto distractors. With attention on the right positions but the norm left "
-    "alone, the network improves but does not fully generalise. Perfect generalisation appears only "
-    "where both hold.",
-    how="Three ways to treat the norm (weight decay 1; none; none, but the MLP projected to the norm "
-    "of generalising runs after every step) are crossed with three ways to treat attention (nothing; "
-    "a penalty towards the true positions; one towards the distractors, both of strength 1). Added: "
-    "the right attention with that norm and with twice that norm while all other weights decay, "
-    "which tests the norm itself and not decay, and the paper's query-key penalty of 0.5.",
+    "alone, the network improves but does not fully generalise. Perfect generalisation appears "
+    "only where both hold.",
+    how="Three ways to treat the norm (weight decay 1; none; none, but the MLP projected to the "
+    "norm of generalising runs after every step) are crossed with three ways to treat attention "
+    "(nothing; a penalty towards the true positions; one towards the distractors, both of strength "
+    "1). Added: the right attention with that norm and with twice that norm while all other "
+    "weights decay, which tests the norm itself and not decay, and the paper's query-key penalty "
+    "of 0.5.",
     settings=where,
     arms=arms,
     claims=(

@@ -45,10 +45,11 @@ PAPER = Paper(
         "measured to have; the paper's target is not given.",
         "The strengths of the penalty are 0.01 to 10 on a log grid (four of them at paper scale "
         "with constant distractors); the paper's values were lost.",
-        "The lottery ticket keeps two fifths of the MLP's weights; the paper's sparsity is not given. "
-        "“With its attention” means that attention is replaced, on every example, by that of the "
-        "trained network. The Bayesian ticket starts from the same seeds as the network that the "
-        "ticket was cut from, so that the arms can be compared seed by seed; no weights pass over.",
+        "The lottery ticket keeps two fifths of the MLP's weights; the paper's sparsity is not "
+        "given. “With its attention” means that attention is replaced, on every example, by that "
+        "of the trained network. The Bayesian ticket starts from the same seeds as the network "
+        "that the ticket was cut from, so that the arms can be compared seed by seed; no weights "
+        "pass over.",
         "Figures 1 to 4 have five seeds, the map three. At paper scale figures 2 and 4 are run "
         "where routing is the bottleneck, figure 2 with its main arms.",
     ),

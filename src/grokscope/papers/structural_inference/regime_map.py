@@ -33,18 +33,14 @@ def arm(alphabet: int, strength: float = 0.0, decay: float = 1.0) -> str:
 def arms(setting: Setting, seed: int) -> dict[str, RunSpec]:
     result = {}
     for alphabet in ALPHABETS[setting.scale]:
-        here = Setting(
-            setting.scale, REGIME, setting.base.replace(**{"task.alphabet": alphabet})
-        )
+        here = Setting(setting.scale, REGIME, setting.base.replace(**{"task.alphabet": alphabet}))
         result[arm(alphabet)] = here.baseline(seed)
         for strength in STRENGTHS[setting.scale]:
             result[arm(alphabet, strength)] = here.variant(
                 seed, prior__kind="oracle", prior__strength=strength
             )
         for decay in DECAYS[setting.scale]:
-            result[arm(alphabet, decay=decay)] = here.variant(
-                seed, optimiser__weight_decay=decay
-            )
+            result[arm(alphabet, decay=decay)] = here.variant(seed, optimiser__weight_decay=decay)
     return result
 
 
@@ -116,7 +112,7 @@ STUDY = Study(
         ),
         Claim(
             "prior removes the dependence",
-            "With the prior (λ = 1) the grok epoch hardly depends on the number of distractor tokens.",
+            "With the prior (λ = 1) the grok epoch hardly depends on their number.",
             Trend(helped, "the number of distractor tokens", high=0.3),
             ours=True,
         ),

@@ -41,7 +41,7 @@ def where(scale: ScaleName) -> Sequence[Setting]:
 def arms(setting: Setting, seed: int) -> dict[str, RunSpec]:
     source = setting.baseline(seed)
 
-    def masked(kind: str, keep: float = KEEP, **more: Any) -> RunSpec:
+    def masked(kind: str, *, keep: float = KEEP, **more: Any) -> RunSpec:
         mask: dict[str, Any] = {
             "interventions__mask__kind": kind,
             "interventions__mask__keep": keep,
@@ -49,7 +49,10 @@ def arms(setting: Setting, seed: int) -> dict[str, RunSpec]:
         }
         return setting.variant(**{"seed": seed, **mask, **more})
 
-    taught = {"interventions__frozen_attention": "teacher", "prior__teacher": source.id}
+    taught: dict[str, Any] = {
+        "interventions__frozen_attention": "teacher",
+        "prior__teacher": source.id,
+    }
     result = {
         DENSE: source,
         BAYESIAN: setting.variant(seed, prior__kind="oracle"),
@@ -64,7 +67,7 @@ def arms(setting: Setting, seed: int) -> dict[str, RunSpec]:
         # Other weights, the same data: the mask has to do without the weights it was found with.
         result[TRANSFERRED] = masked("magnitude", seed=seed + 100, task__seed=seed)
     for keep in SPARSITIES[setting.scale]:
-        result[sparsity_arm(keep)] = masked("magnitude", keep)
+        result[sparsity_arm(keep)] = masked("magnitude", keep=keep)
     if setting.regime == "noise":
         # No run without help groks here, so there is no winning ticket to dissect.
         result = {name: result[name] for name in (DENSE, BAYESIAN, LOTTERY, TICKET)}
@@ -80,10 +83,11 @@ STUDY = Study(
     "magnitude, set back to its initial weights and trained again with the attention it had "
     "learned.",
     how="A network is trained to the end without help; the two fifths of its MLP weights that are "
-    "largest make the mask. The masked network starts again from its initial weights. Controls: the same "
-    "with attention learned anew, a random mask, the mask shuffled within each matrix, a dense "
-    "network scaled to the initial norm of the ticket, a dense network with the ticket's attention, "
-    "other sparsities, and the mask on new weights.",
+    "largest make the mask. The masked network starts again from its initial weights, its "
+    "attention fixed to what the trained network had. Controls: the same with attention learned "
+    "anew, a random mask, the mask shuffled within each matrix, a dense network scaled to the "
+    "initial norm of the ticket, a dense network with the ticket's attention, other sparsities, "
+    "and the mask on new weights.",
     settings=where,
     arms=arms,
     claims=(
