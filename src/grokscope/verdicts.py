@@ -25,8 +25,8 @@ import numpy as np
 Ruling = Literal["supported", "contradicted", "inconclusive", "not run"]
 
 CONFIDENCE = 0.95
-EXHAUSTIVE = 5  # up to so many seeds every resample is taken: 5^5 = 3,125
-DRAWS = 20_000
+EXHAUSTIVE = 8  # up to so many seeds every resample is taken; the order of seeds does not matter
+DRAWS = 10_000
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,9 @@ class Estimate:
         """ "2.1 (1.6 to 3)"; open ends are "at least" and "at most"."""
         if math.isnan(self.value):
             return "no number"
-        below, above = math.isinf(self.low), math.isinf(self.high)
+        below, above = self.low == -math.inf, self.high == math.inf
+        if self.low == math.inf:
+            return "∞: never against always"
         if below and above:
             return f"{_figure(self.value)} (no interval)"
         if math.isinf(self.value):
@@ -66,8 +68,6 @@ class Finding:
 
 def _figure(value: float) -> str:
     """Two significant digits, never in powers of ten."""
-    if math.isinf(value):
-        return "∞"
     return f"{float(f'{value:.2g}'):,g}" if abs(value) < 1000 else f"{value:,.0f}"
 
 
@@ -100,11 +100,15 @@ def within(estimate: Estimate, low: float, high: float) -> Ruling:
 # Few seeds
 
 
-def resamples(n: int) -> np.ndarray:  # (resamples, n)
-    """Indices of every bootstrap resample of n seeds, or of many seeded draws where n is large."""
-    if n <= EXHAUSTIVE:
-        return np.array(list(itertools.product(range(n), repeat=n)))
-    return np.random.default_rng(0).integers(n, size=(DRAWS, n))
+def resamples(n: int) -> tuple[np.ndarray, np.ndarray]:  # (resamples, n), (resamples,)
+    """Every bootstrap resample of n seeds without regard to order, with its probability; many
+    seeded draws where n is large."""
+    if n > EXHAUSTIVE:
+        return np.random.default_rng(0).integers(n, size=(DRAWS, n)), np.full(DRAWS, 1 / DRAWS)
+    index = np.array(list(itertools.combinations_with_replacement(range(n), n)))
+    counts = np.stack([(index == seed).sum(axis=1) for seed in range(n)], axis=1)
+    ways = [math.factorial(n) / math.prod(map(math.factorial, row)) for row in counts.tolist()]
+    return index, np.array(ways) / n**n
 
 
 def bootstrap(
@@ -123,18 +127,21 @@ def bootstrap(
     value = statistic(np.arange(n))
     if n < 2:
         return Estimate(value, -math.inf, math.inf, n)
-    drawn = np.array([statistic(index) for index in resamples(n)])
+    chosen, weights = resamples(n)
+    drawn = np.array([statistic(index) for index in chosen])
     tail = (1 - confidence) / 2
     share = stats.norm.cdf(math.sqrt(n / (n - 1)) * stats.t.ppf(tail, n - 1))
-    low = _order_statistic(np.where(np.isnan(drawn), -math.inf, drawn), share)
-    high = -_order_statistic(np.where(np.isnan(drawn), -math.inf, -drawn), share)
+    low = _order_statistic(np.where(np.isnan(drawn), -math.inf, drawn), weights, share)
+    high = -_order_statistic(np.where(np.isnan(drawn), -math.inf, -drawn), weights, share)
     return Estimate(value, low, high, n)
 
 
-def _order_statistic(values: np.ndarray, share: float) -> float:
-    """The quantile as one of the values: interpolating between infinities gives no number."""
-    rank = max(math.floor(share * len(values)), 0)
-    return float(np.partition(values, rank)[rank])
+def _order_statistic(values: np.ndarray, weights: np.ndarray, share: float) -> float:
+    """The smallest value with more than `share` of the weight at or below it. Never between two
+    values: interpolating between infinities gives no number."""
+    order = np.argsort(values)
+    below = np.cumsum(weights[order])
+    return float(values[order][np.searchsorted(below, share, side="right")])
 
 
 def share_estimate(successes: int, n: int, confidence: float = CONFIDENCE) -> Estimate:
@@ -227,7 +234,8 @@ class PowerLaw:
         return float((self.scale / self.floor) ** (1 / self.exponent))
 
 
-EXPONENTS = np.geomspace(0.05, 4.0, 60)  # the fit looks for the exponent on this grid
+VISIBLE = 0.25  # of the floor: a delay that stays below it has no exponent to speak of
+EXPONENTS = np.geomspace(0.05, 4.0, 121)  # the fit looks for the exponent on this grid
 
 
 def fit_power_law(doses: np.ndarray, times: np.ndarray, budget: float) -> PowerLaw:
@@ -260,7 +268,8 @@ def fit_power_law(doses: np.ndarray, times: np.ndarray, budget: float) -> PowerL
 def power_law_exponent(
     doses: Sequence[float], times: np.ndarray, budget: float
 ) -> tuple[Estimate, PowerLaw]:  # (doses, seeds)
-    """The exponent with its interval over seeds, and the law fitted to all of them."""
+    """The exponent with its interval over seeds, and the law fitted to all of them. Where even the
+    weakest dose hardly delays anything, the exponent is no number."""
     levels = np.asarray(doses, float)
     medians: dict[bytes, float] = {}
 
@@ -268,9 +277,16 @@ def power_law_exponent(
         middle = np.array([median_time(row[index]) for row in times])
         key = middle.tobytes()  # few resamples have medians of their own
         if key not in medians:
-            usable = np.isfinite(middle).sum() >= 3
-            medians[key] = fit_power_law(levels, middle, budget).exponent if usable else math.nan
+            medians[key] = _visible_exponent(levels, middle, budget)
         return medians[key]
 
     whole = np.array([median_time(row) for row in times])
     return bootstrap(exponent, times.shape[1]), fit_power_law(levels, whole, budget)
+
+
+def _visible_exponent(doses: np.ndarray, times: np.ndarray, budget: float) -> float:
+    if np.isfinite(times).sum() < 3:
+        return math.nan
+    law = fit_power_law(doses, times, budget)
+    delay = law.scale * doses.min() ** -law.exponent
+    return law.exponent if delay >= VISIBLE * law.floor else math.nan

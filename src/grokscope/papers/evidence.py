@@ -101,25 +101,18 @@ class Evidence:
 
 
 def judge(claim: Claim, sample: Sample) -> Finding:
-    needed = claim.test.needs(sample)
-    if not needed:
-        return Finding("not run", remark="no arm of this setting answers it")
-    arms = [sample.arms.get(name) for name in needed]
-    missing = sum(
-        len(sample_rows(sample)) if arm is None else sum(row is None for row in arm.rows)
-        for arm in arms
-    )
+    """The verdict of a claim in one setting; it fails closed."""
+    arms = [sample.arms.get(name) for name in claim.test.needs(sample)]
+    present = [arm for arm in arms if arm is not None and arm.rows]
+    if not arms or len(present) < len(arms):
+        return Finding("not run", remark="not asked in this setting")
+    missing = sum(row is None for arm in present for row in arm.rows)
     if missing:
         return Finding("not run", remark=f"{missing} runs are missing")
-    failed = sum(arm.failed for arm in arms if arm is not None)
+    failed = sum(arm.failed for arm in present)
     if failed:
         return Finding("inconclusive", remark=f"{failed} runs failed")
     return claim.test.judge(sample)
-
-
-def sample_rows(sample: Sample) -> Sequence[Any]:
-    """Seeds of a setting, as many as any arm has."""
-    return max((arm.rows for arm in sample.arms.values()), key=len, default=())
 
 
 @dataclass(frozen=True)

@@ -211,6 +211,14 @@ class InverseLaw:
         if np.isfinite(medians).sum() < 3:
             return Finding("inconclusive", remark="fewer than three strengths grok")
         estimate, law = self.fit(sample)
+        if math.isnan(estimate.value):
+            weakest = min(self.dose(arm) or math.inf for arm in arms)
+            return Finding(
+                "inconclusive",
+                estimate,
+                f"the floor of {law.floor:,.0f} epochs rules everywhere: even λ = {weakest:g} "
+                "hardly delays anything",
+            )
         return Finding(
             verdicts.within(estimate, self.low, self.high),
             estimate,

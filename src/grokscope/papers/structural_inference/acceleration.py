@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from grokscope.papers.evidence import ArmRuns, Evidence
 from grokscope.papers.judgements import Faster, InverseLaw, Trend
 from grokscope.papers.structural_inference import figures
@@ -50,18 +52,16 @@ def read(evidence: Evidence) -> str:
         needed = [sample.arms[name] for name in LAW.needs(sample)]
         if not all(one.complete and not one.failed for one in needed):
             continue
-        if LAW.judge(sample).estimate is None:
-            sentences.append(f"{regime.capitalize()}: too few strengths grok to fit a law.")
+        finding = LAW.judge(sample)
+        if finding.estimate is None or math.isnan(finding.estimate.value):
+            sentences.append(f"{regime.capitalize()}: {finding.remark}.")
             continue
         exponent, law = LAW.fit(sample)
-        largest = max(map(dose, needed))
-        smallest = min(map(dose, needed))
-        share = (float(law(smallest)) - law.floor) / float(law(smallest))
-        if share < 0.1:
-            rules = f"the floor rules over the whole range: at λ = {smallest:g} it makes up "
-            rules += f"{1 - share:.0%} of the time"
-        elif law.crossing > largest:
+        doses = [dose(one) for one in needed]
+        if law.crossing > max(doses):
             rules = "the floor rules nowhere in the range"
+        elif law.crossing < min(doses):
+            rules = "the floor rules over the whole range"
         else:
             rules = f"above λ = {law.crossing:.2g} the floor is more than half of the time"
         sentences.append(

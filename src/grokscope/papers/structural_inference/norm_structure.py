@@ -26,6 +26,14 @@ def arm(norm: str, structure: str) -> str:
 
 
 QUERY_KEY = arm(MATCHED, "no prior, query-key penalty")
+MAIN_ARMS = (
+    arm(DECAY, "no prior"),
+    arm(DECAY, "oracle"),
+    arm(DECAY, "adversarial"),
+    arm(FREE, "oracle"),
+    arm(MATCHED, "oracle"),
+    arm(MATCHED, "adversarial"),
+)
 
 
 def where(scale: ScaleName) -> Sequence[Setting]:
@@ -55,8 +63,7 @@ def arms(setting: Setting, seed: int) -> dict[str, RunSpec]:
         seed, **norms[MATCHED], interventions__query_key_penalty=0.5
     )
     if setting.scale == "paper":
-        left_out = (arm(FREE, "adversarial"), arm(MATCHED, "no prior"), QUERY_KEY)
-        result = {name: spec for name, spec in result.items() if name not in left_out}
+        result = {name: result[name] for name in MAIN_ARMS}
     return result
 
 

@@ -59,20 +59,22 @@ def lead(curve: Mapping[str, np.ndarray], outcome: Mapping[str, Any]) -> float |
 
     Each is timed when it has made half of its way: D from its largest value after memorisation to
     its value at grokking, accuracy from its value at memorisation to its value at grokking. Where
-    D has no more than 0.02 nats to fall, it was there at memorisation. None if the run did not
-    grok after memorising."""
+    D falls by less than 0.02 nats until then, it was there at memorisation, unless it falls
+    afterwards: then the lead is negative. None if the run did not grok after memorising."""
     memorised, grokked = outcome["memorised"]["epoch"], outcome["grokked"]["epoch"]
     if memorised is None or grokked is None or grokked <= memorised:
         return None
     window = (curve["epoch"] >= memorised) & (curve["epoch"] <= grokked)
-    epochs, divergence = curve["epoch"][window], curve["divergence"][window]
-    accuracy = curve["test_accuracy"][window]
+    epochs, accuracy = curve["epoch"][window], curve["test_accuracy"][window]
     risen = epochs[accuracy >= (accuracy[0] + accuracy[-1]) / 2][0]
-    peak = int(divergence.argmax())
     fallen = memorised
-    if divergence[peak] - divergence[-1] >= LEAST_FALL:
-        half = (divergence[peak] + divergence[-1]) / 2
-        fallen = epochs[peak:][divergence[peak:] <= half][0]
+    for part in (window, curve["epoch"] >= memorised):
+        epochs, divergence = curve["epoch"][part], curve["divergence"][part]
+        peak = int(divergence.argmax())
+        if divergence[peak] - divergence[-1] >= LEAST_FALL:
+            half = (divergence[peak] + divergence[-1]) / 2
+            fallen = epochs[peak:][divergence[peak:] <= half][0]
+            break
     return float((risen - fallen) / grokked)
 
 
