@@ -47,8 +47,8 @@ class Curve(NamedTuple):
 CURVES = (
     Curve(
         {
-            "train_accuracy": ("Accuracy: seen examples", theme.TRAIN),
-            "test_accuracy": ("unseen examples", theme.TEST),
+            "train_accuracy": ("Accuracy: seen", theme.TRAIN),
+            "test_accuracy": ("unseen", theme.TEST),
         },
         110,
         {"domain": [0, 1]},
@@ -77,7 +77,17 @@ def draw_phases(evidence: Evidence) -> list[Panel]:
     panels = []
     for regime, (sample, arm, table) in bands.items():
         events = _events(arm)
-        plots = [_plot(curve, table, everything, events, sample.budget) for curve in CURVES]
+        plots = [
+            # Divergences are too far apart between regimes for one axis.
+            _plot(
+                curve,
+                table,
+                table if "divergence" in curve.columns else everything,
+                events,
+                sample.budget,
+            )
+            for curve in CURVES
+        ]
         chart = alt.vconcat(*plots, spacing=26)
         panels.append(Panel(regime, chart, _count(sample)))
     return panels
@@ -122,17 +132,14 @@ def _events(arm: ArmRuns) -> list[dict[str, Any]]:
 def _plot(
     curve: Curve,
     table: Sequence[Mapping[str, float]],
-    everything: Sequence[Mapping[str, float]],
+    within: Sequence[Mapping[str, float]],
     events: list[dict[str, Any]],
     budget: int,
 ) -> alt.LayerChart:
-    """One measure with its name above it; the axis fits all panels of the figure."""
+    """One measure with its name above it; the axis fits all rows `within`."""
     logarithmic = curve.scale.get("type") == "log"
     ends = [
-        row[f"{name}_{end}"]
-        for row in everything
-        for name in curve.columns
-        for end in ("low", "high")
+        row[f"{name}_{end}"] for row in within for name in curve.columns for end in ("low", "high")
     ]
     ends = [value for value in ends if value > 0 or not logarithmic]
     domain = curve.scale.get("domain")
@@ -171,7 +178,7 @@ def _plot(
             drawn.mark_line(color=colour).encode(x=x, y=y),
             _text(label, left, -9, colour, fontWeight=600),
         ]
-        left += 6.6 * len(label) + 4
+        left += 8.2 * len(label)
     return alt.LayerChart(layer=[*lines, *rules], width=WIDTH, height=curve.height)
 
 
@@ -215,7 +222,7 @@ def draw_outcomes(evidence: Evidence) -> list[Panel]:
             Panel(
                 regime,
                 _draw_strips(strips, x, threshold, [4, 3]),
-                f"{_count(sample)}; right: how many grok",
+                f"{_count(sample)}; right: how many grok; triangles do not",
             )
         )
     return panels
