@@ -185,13 +185,3 @@ def test_the_estimate_learns_from_the_store(store):
     # What is left is as long as what was trained, but stops early.
     expected = seconds * reproduction.STOPS_EARLY
     assert work.seconds_left() == pytest.approx(expected, rel=1e-6)
-
-
-def test_clock():
-    assert [reproduction.clock(s) for s in (45, 89.6, 720, 6000, 9000)] == [
-        "45 s",
-        "90 s",
-        "12 min",
-        "1 h 40 min",
-        "2 h 30 min",
-    ]

@@ -16,6 +16,7 @@ from grokscope.papers.evidence import Tables, collect, read_tables, write_tables
 from grokscope.papers.studies import SCALES, Paper, Planned, ScaleName, Study, plan
 from grokscope.spec import RunSpec
 from grokscope.store import Run, Store
+from grokscope.terminal import clock
 
 if TYPE_CHECKING:
     from grokscope.engine.events import Listener
@@ -128,11 +129,3 @@ def write_pages(paper: Paper, results: Path, docs: Path) -> list[Path]:
     if not tables:
         raise StoreError(f"There are no tables of {paper.name} in {results}.")
     return page.write(paper, tables, docs)
-
-
-def clock(seconds: float) -> str:
-    """45 s, 12 min, 1 h 40 min."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60} min"
