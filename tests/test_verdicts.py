@@ -171,6 +171,14 @@ def test_a_censored_dose_is_a_bound_and_not_a_time():
     assert flattened.exponent < 0.9
 
 
+def test_a_censored_dose_does_not_hold_a_steep_law_down():
+    doses = np.array([0.01, 0.03, 0.1, 0.3, 1.0])
+    law = verdicts.PowerLaw(750.0, 0.003, 4.0)  # 4,454 epochs at 0.03, 300,750 at 0.01
+    times = np.asarray(law(doses))
+    fitted = verdicts.fit_power_law(doses, np.where(times > 5000, NEVER, times), budget=5000)
+    assert fitted.exponent > 3
+
+
 def test_flat_times_tell_nothing_of_an_exponent():
     rng = np.random.default_rng(2)
     doses = [0.01, 0.03, 0.1, 0.3, 1.0, 3.0]

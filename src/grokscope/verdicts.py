@@ -241,24 +241,27 @@ EXPONENTS = np.geomspace(0.05, 4.0, 121)  # the fit looks for the exponent on th
 def fit_power_law(doses: np.ndarray, times: np.ndarray, budget: float) -> PowerLaw:
     """Least squares of log time on the median times of each dose.  (doses,), (doses,)
 
-    A dose whose median is censored asks only that the law be at or beyond the budget there. For a
-    given exponent the law is linear in its two other parameters, both kept non-negative, so a grid
-    over exponents with a few reweighted linear fits finds the optimum without a starting guess.
+    A dose whose median is censored asks only that the law be at or beyond the budget there: it
+    counts only if the law would fall short. For a given exponent the law is linear in its two other
+    parameters, both kept non-negative, so a grid over exponents needs no starting guess.
     """
     from scipy.optimize import nnls
 
-    censored = ~np.isfinite(times)
+    target = np.where(np.isfinite(times), times, budget)
     best, least = PowerLaw(math.nan, math.nan, math.nan), math.inf
     for exponent in EXPONENTS:
         design = np.stack([np.ones_like(doses), doses**-exponent], axis=1)
-        target = np.where(censored, budget, times)
-        for _ in range(6):
+        counts = np.isfinite(times)
+        while True:
             # Dividing by the target turns relative into absolute errors: close to a fit of logs.
-            solution, _ = nnls(design / target[:, None], np.ones(len(doses)))
-            # Beyond the budget a censored dose is content with what the law says.
-            target = np.where(censored, np.maximum(budget, design @ solution), times)
-        predicted = np.maximum(design @ solution, 1e-12)
-        error = float(np.sum(np.log(predicted / target) ** 2))
+            relative = design[counts] / target[counts, None]
+            solution, _ = nnls(relative, np.ones(counts.sum()))
+            predicted = np.maximum(design @ solution, 1e-12)
+            short = ~counts & (predicted < target)
+            if not short.any():
+                break
+            counts |= short
+        error = float(np.sum(np.log(predicted / target)[counts] ** 2))
         if error < least - 1e-12:
             floor, scale = map(float, solution)
             best, least = PowerLaw(floor, scale, float(exponent)), error

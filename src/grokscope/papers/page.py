@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import altair as alt
 import vl_convert
@@ -114,7 +115,8 @@ class Part:
 
     paper: Paper
     evidence: Evidence
-    tables: Tables
+    elsewhere: frozenset[str]
+    """Runs that other studies use."""
 
     @property
     def figure(self) -> str:
@@ -139,21 +141,14 @@ class Part:
     @property
     def obtained(self) -> str:
         """Runs, how many are shared, compute and commits, in a sentence or two."""
-        mine = _ids(self.evidence)
-        others = [
-            _ids(self.tables.evidence(study, self.evidence.scale))
-            for study in self.paper.studies
-            if study is not self.evidence.study
-        ]
-        rows = [self.tables.by_id[name] for name in sorted(mine) if name in self.tables.by_id]
+        rows, missing = _rows(self.evidence)
+        total = len(rows) + missing
         if not rows:
-            return f"None of {len(mine)} runs has been trained."
-        shared = sum(any(row["run"] in them for them in others) for row in rows)
-        minutes = sum(row["seconds"] for row in rows) / 60
-        commits = ", ".join(sorted({row["commit"] for row in rows}))
-        count = (
-            f"{len(rows)} runs" if len(rows) == len(mine) else f"{len(rows)} of {len(mine)} runs"
-        )
+            return f"None of {total} runs has been trained."
+        shared = sum(name in self.elsewhere for name in rows)
+        minutes = sum(row["seconds"] for row in rows.values()) / 60
+        commits = ", ".join(sorted({row["commit"] for row in rows.values()}))
+        count = f"{total} runs" if not missing else f"{len(rows)} of {total} runs"
         return (
             f"{count}, {shared} of them shared with other studies; {minutes:,.0f} core-minutes of "
             f"training; commit {commits}."
@@ -172,14 +167,13 @@ class Book:
     def read(cls, paper: Paper, tables: Mapping[ScaleName, Tables]) -> Book:
         present = [scale for scale in SCALES if scale in tables and len(tables[scale].runs)]
         shown = {s: tables[s] for s in present if s != "smoke" or present == ["smoke"]}
-        studies = {
-            study.name: {
-                scale: Part(paper, table.evidence(study, scale), table)
-                for scale, table in shown.items()
-                if study.settings(scale)
-            }
-            for study in paper.studies
-        }
+        studies: dict[str, dict[ScaleName, Part]] = {study.name: {} for study in paper.studies}
+        for scale, table in shown.items():
+            found = {s.name: table.evidence(s, scale) for s in paper.studies if s.settings(scale)}
+            used = {name: set(_rows(evidence)[0]) for name, evidence in found.items()}
+            for name, evidence in found.items():
+                others = [runs for other, runs in used.items() if other != name]
+                studies[name][scale] = Part(paper, evidence, frozenset().union(*others))
         return cls(paper, shown, studies)
 
     def parts(self) -> Iterator[Part]:
@@ -310,16 +304,15 @@ def _enumerate(counts: Counter[str]) -> str:
     return f"{named} of {total} verdicts"
 
 
-def _ids(evidence: Evidence) -> set[str]:
-    """Every run that a study asks for."""
-    study, scale = evidence.study, evidence.scale
-    return {
-        spec.id
+def _rows(evidence: Evidence) -> tuple[dict[str, Mapping[str, Any]], int]:
+    """The runs that a study has, by name, and how many it lacks."""
+    slots = [
+        row
         for sample in evidence.samples.values()
-        for seed in range(max(len(arm.rows) for arm in sample.arms.values()))
-        for spec in study.arms(sample.setting, seed).values()
-        if sample.setting.scale == scale
-    }
+        for arm in sample.arms.values()
+        for row in arm.rows
+    ]
+    return {row["run"]: row for row in slots if row is not None}, slots.count(None)
 
 
 # Figures

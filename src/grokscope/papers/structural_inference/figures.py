@@ -20,9 +20,10 @@ from grokscope.report import theme
 from grokscope.report.layers import ENDINGS, EPOCH_TITLE, inline
 from grokscope.report.panels import POWERS
 from grokscope.spec import RunSpec
-from grokscope.verdicts import median_time
+from grokscope.verdicts import fit_power_law, median_time
 
 WIDTH = 270  # of a panel's plot, in pixels: three stand side by side, one fills a phone
+STRIP = 306  # of a plot without a vertical axis
 ROW = 36  # height of an arm's row: its name above its runs
 NONE, ORACLE, ADVERSARIAL = theme.ARMS[:3]
 PRIORS = {"none": NONE, "oracle": ORACLE, "adversarial": ADVERSARIAL}
@@ -296,7 +297,7 @@ def _draw_strips(
     written = alt.Chart(inline(names)).encode(y=y)
     return alt.LayerChart(
         layer=[
-            track.encode(x=alt.value(0), x2=alt.value(WIDTH), y=_renamed(y, "top"), y2="bottom:Q"),
+            track.encode(x=alt.value(0), x2=alt.value(STRIP), y=_renamed(y, "top"), y2="bottom:Q"),
             alt.Chart(inline(tracks))
             .mark_rule(color=SOFT, strokeDash=dash)
             .encode(x=alt.datum(limit), y=_renamed(y, "top"), y2="bottom:Q"),
@@ -304,14 +305,14 @@ def _draw_strips(
             .mark_rule(strokeWidth=3, opacity=0.55)
             .encode(x=x, y=y, y2="bottom:Q", color=colour),
             _points(points, x, y, colour),
-            written.mark_text(align="left", fontSize=11.5, color=INK).encode(
+            written.mark_text(align="left", fontSize=10.8, color=INK).encode(
                 x=alt.value(0), text="name:N"
             ),
             written.mark_text(align="right", style="note").encode(
-                x=alt.value(WIDTH), text="summary:N"
+                x=alt.value(STRIP), text="summary:N"
             ),
         ],
-        width=WIDTH,
+        width=STRIP,
         height=height,
     )
 
@@ -418,11 +419,12 @@ def _law(test: InverseLaw, sample: Sample, x: alt.X, y: alt.Y, high: float) -> l
     arms = [sample.arms[name] for name in test.needs(sample)]
     if not arms or not all(arm.complete and not arm.failed for arm in arms):
         return []
-    if test.judge(sample).estimate is None:
+    medians = np.array([median_time(arm.times(test.event)) for arm in arms])
+    if np.isfinite(medians).sum() < 3:
         return []
-    _, law = test.fit(sample)
-    doses = [test.dose(arm) or math.nan for arm in arms]
-    grid = np.geomspace(min(doses), max(doses), 60)
+    doses = np.array([test.dose(arm) or math.nan for arm in arms])
+    law = fit_power_law(doses, medians, sample.budget)
+    grid = np.geomspace(doses.min(), doses.max(), 60)
     rows = [
         {"dose": float(f"{dose:.4g}"), "value": float(f"{time:.5g}")}
         for dose, time in zip(grid, np.asarray(law(grid)), strict=True)
