@@ -10,7 +10,7 @@ import pytest
 
 from grokscope.papers.evidence import Tables
 from grokscope.papers.page import draw_together
-from grokscope.papers.structural_inference import figures
+from grokscope.papers.structural_inference.figures import marks
 from grokscope.papers.structural_inference.paper import PAPER
 from grokscope.papers.studies import plan
 
@@ -108,11 +108,11 @@ def test_a_censored_run_stands_at_its_budget_as_a_triangle(name):
     budget = next(iter(evidence.samples.values())).budget
     for panel in STUDIES[name].draw(evidence):
         drawn = points(panel.chart)
-        helped = [p for p in drawn if p["colour"] == figures.ORACLE]
-        others = [p for p in drawn if p["colour"] != figures.ORACLE]
-        assert {(p["ending"], p["value"]) for p in helped} == {(figures.CENSORED, budget)}
-        assert {(p["ending"], p["value"]) for p in others} == {(figures.GROKKED, 300)}
-        assert figures.ENDINGS[figures.CENSORED].startswith("triangle")
+        helped = [p for p in drawn if p["colour"] == marks.ORACLE]
+        others = [p for p in drawn if p["colour"] != marks.ORACLE]
+        assert {(p["ending"], p["value"]) for p in helped} == {(marks.CENSORED, budget)}
+        assert {(p["ending"], p["value"]) for p in others} == {(marks.GROKKED, 300)}
+        assert marks.ENDINGS[marks.CENSORED].startswith("triangle")
 
 
 def test_a_failed_run_is_a_cross_and_counted():
@@ -139,7 +139,7 @@ def test_outcomes_tell_a_high_accuracy_from_grokking():
         return {**make_up(item.spec, None), "test_accuracy": 0.97}
 
     panel = STUDIES["norm-and-structure"].draw(evidence_of("norm-and-structure", "smoke", late))[0]
-    assert {p["ending"] for p in points(panel.chart)} == {figures.CENSORED}
+    assert {p["ending"] for p in points(panel.chart)} == {marks.CENSORED}
     assert "0 of 3" in words(panel.chart)
 
 
