@@ -10,7 +10,9 @@ import polars as pl
 import pytest
 import tiny_paper
 
+from grokscope.errors import SpecError
 from grokscope.papers import page
+from grokscope.papers.book import state_effect
 from grokscope.papers.evidence import Tables
 from grokscope.papers.judgements import Faster, Level, Share, Trend
 from grokscope.papers.studies import Claim, plan
@@ -67,10 +69,20 @@ def test_every_claim_has_its_row_with_verdict_effect_interval_and_seeds(texts):
     assert '<span class="chip supported">supported</span>' in html
 
 
-def test_the_table_stands_alone_too(texts):
-    table = page.verdict_table(PAPER, {"laptop": make_tables()})
-    assert table in texts[0]
-    assert table.startswith("| claim |")
+def test_the_brief_table_renews_a_readme(tmp_path):
+    tables = {"laptop": make_tables()}
+    brief = page.verdict_table(PAPER, tables)
+    assert brief.startswith("| claim | laptop, constant |")
+    assert "**inconclusive**<br>60 % (19 to 92 %) |" in brief
+    readme = tmp_path / "README.md"
+    readme.write_text(f"# Mine\n\n{page.BEGIN}\nold\n{page.END}\n\nMore.\n")
+    page.renew(readme, PAPER, tables)
+    assert readme.read_text() == f"# Mine\n\n{page.BEGIN}\n{brief}{page.END}\n\nMore.\n"
+    page.renew(readme, PAPER, tables)  # and again
+    assert readme.read_text().count(brief) == 1
+    readme.write_text("# Mine\n")
+    with pytest.raises(SpecError, match="needs the two lines"):
+        page.renew(readme, PAPER, tables)
 
 
 def test_the_tally_is_counted(texts):
@@ -157,27 +169,27 @@ def test_text_is_escaped():
         (Estimate(2.1, 1.6, math.inf, 5), "2.1 (at least 1.6)"),
         (
             Estimate(math.inf, 1.8, math.inf, 5),
-            "at least 1.8 times (only the reference never groks)",
+            "at least 1.8: only the reference never groks",
         ),
         (Estimate(math.inf, math.inf, math.inf, 5), "only the reference never groks"),
         (Estimate(math.inf, -math.inf, math.inf, 1), "only the reference never groks"),
-        (Estimate(0.0, 0.0, 0.7, 5), "at most 0.7 times (only the reference groks)"),
+        (Estimate(0.0, 0.0, 0.7, 5), "at most 0.7: only the reference groks"),
         (Estimate(0.0, 0.0, 0.0, 5), "only the reference groks"),
         (Estimate(math.nan, -math.inf, math.inf, 5), "neither groks"),
         (Estimate(1.5, -math.inf, math.inf, 1), "1.5 (no interval)"),
     ],
 )
 def test_speed_ups_read_well(estimate, text):
-    assert page.state_effect(FASTER, estimate) == text
+    assert state_effect(FASTER, estimate) == text
 
 
 def test_other_effects_read_well():
     share = Claim("share", "They grok.", Share("a", "grok"))
-    assert page.state_effect(share, Estimate(0.8, 0.34, 0.99, 5)) == "80 % (34 to 99 %)"
+    assert state_effect(share, Estimate(0.8, 0.34, 0.99, 5)) == "80 % (34 to 99 %)"
     level = Claim("level", "It is high.", Level("a", "x", "height", low=1))
-    assert page.state_effect(level, Estimate(3.0, -math.inf, 4.0, 5)) == "3 (at most 4)"
+    assert state_effect(level, Estimate(3.0, -math.inf, 4.0, 5)) == "3 (at most 4)"
     trend = Claim("trend", "It falls.", Trend(lambda arm: 1.0, "dose"))
-    assert page.state_effect(trend, None) == ""
+    assert state_effect(trend, None) == ""
 
 
 def test_pages_come_out_the_same(tmp_path):
