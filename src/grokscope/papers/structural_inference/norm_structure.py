@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
+from grokscope.papers.evidence import Evidence
 from grokscope.papers.judgements import Share
 from grokscope.papers.structural_inference import figures
 from grokscope.papers.structural_inference.settings import SHELL, settings
 from grokscope.papers.studies import Claim, ScaleName, Setting, Study
 from grokscope.spec import RunSpec
+from grokscope.verdicts import median_time
 
 PRIORS: dict[str, dict[str, Any]] = {
     "no prior": {},
@@ -65,6 +69,31 @@ def arms(setting: Setting, seed: int) -> dict[str, RunSpec]:
     if setting.scale == "paper":
         result = {name: result[name] for name in MAIN_ARMS}
     return result
+
+
+def read(evidence: Evidence) -> str:
+    """Is it the norm of the MLP, or decay on the other weights? In each regime that can tell."""
+    sentences = []
+    for regime, sample in evidence.samples.items():
+        names = [arm(norm, "oracle") for norm in (MATCHED, INSIDE, OUTSIDE)]
+        if not all(name in sample.arms and sample.arms[name].complete for name in names):
+            continue
+        times = [sample.arms[name].times() for name in names]
+        matched, inside, outside = (int(np.isfinite(each).sum()) for each in times)
+        n = len(times[0])
+        text = (
+            f"{regime.capitalize()}, with the right attention: held at the generalising norm without "
+            f"decay {matched} of {n} runs grok, with decay on all other weights {inside} of {n}"
+        )
+        text += f", and at twice that norm, with decay on all other weights, {outside} of {n}"
+        if matched == 0 and inside == outside == n:
+            late, early = median_time(times[2]), median_time(times[1])
+            text += (
+                f" (later: at epoch {late:,.0f} against {early:,.0f}). Not the norm of the MLP "
+                "decides here, but decay on the other weights"
+            )
+        sentences.append(f"{text}.")
+    return " ".join(sentences)
 
 
 STUDY = Study(
@@ -129,6 +158,7 @@ STUDY = Study(
         ),
     ),
     draw=figures.draw_outcomes,
+    read=read,
     caption="Final accuracy on unseen examples, one dot a seed, a triangle if it did not grok. "
     "The dashed line is the threshold for grokking.",
 )
