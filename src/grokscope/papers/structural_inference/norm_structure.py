@@ -82,10 +82,10 @@ def read(evidence: Evidence) -> str:
         matched, inside, outside = (int(np.isfinite(each).sum()) for each in times)
         n = len(times[0])
         text = (
-            f"{regime.capitalize()}, with the right attention: held at the generalising norm without "
-            f"decay {matched} of {n} runs grok, with decay on all other weights {inside} of {n}"
+            f"{regime.capitalize()}, with the right attention: held at the generalising norm "
+            f"without decay {matched} of {n} runs grok, with decay on all other weights {inside} "
+            f"of {n}, and at twice that norm, with decay on all other weights, {outside} of {n}"
         )
-        text += f", and at twice that norm, with decay on all other weights, {outside} of {n}"
         if matched == 0 and inside == outside == n:
             late, early = median_time(times[2]), median_time(times[1])
             text += (
