@@ -4,7 +4,7 @@ no terminal, plain lines."""
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -166,7 +166,7 @@ def outcome_table(runs: Sequence[Run], names: dict[str, str] | None = None) -> T
     )
     for run in runs:
         first = names.get(run.id) or run.id[:8]
-        last = [] if names else [describe(run.spec)]
+        last = [] if names else [describe(run.about)]
         if not run.ended:
             table.add_row(first, "under way", *[""] * 4, *last)
             continue
@@ -181,8 +181,8 @@ def outcome_table(runs: Sequence[Run], names: dict[str, str] | None = None) -> T
             event_text(outcome["memorised"]),
             event_text(outcome["grokked"]),
             plateau_text(outcome),
-            f"{final['test_accuracy']:.3f}",
-            f"{final['structure_share']:.0%}",
+            _measured(final.get("test_accuracy"), ".3f"),
+            _measured(final.get("structure_share"), ".0%"),
             *last,
         )
     return table
@@ -208,7 +208,14 @@ def phase_text(phase: dict[str, Any]) -> str:
 
 
 def event_text(event: dict[str, Any]) -> str:
+    if event["observed_until"] is None:
+        return "not measured"
     return f"not by {event['observed_until']}" if event["epoch"] is None else str(event["epoch"])
+
+
+def _measured(value: float | None, form: str) -> str:
+    """A model of the user's own may lack a measure."""
+    return "-" if value is None else format(value, form)
 
 
 def plateau_text(outcome: dict[str, Any]) -> str:
@@ -222,10 +229,12 @@ def plateau_text(outcome: dict[str, Any]) -> str:
 
 def show_run(run: Run) -> list[RenderableType]:
     """One run in full."""
-    parts: list[RenderableType] = [f"[bold]{run.id}[/]  {run.status}", describe(run.spec), ""]
+    parts: list[RenderableType] = [f"[bold]{run.id}[/]  {run.status}", describe(run.about), ""]
     if not run.ended:
         rows = run.curve
         parts.append(f"{len(rows)} rows so far, the last at epoch {rows['epoch'][-1]}.")
+        latest = {n: v for n, v in rows.row(-1, named=True).items() if isinstance(v, float)}
+        parts += ["", _measures("latest measure", latest)]
         return parts
     parts.append(outcome_table([run], {run.id: run.id[:8]}))
     outcome = run.outcome
@@ -235,16 +244,22 @@ def show_run(run: Run) -> list[RenderableType]:
         start = str(phase["start"]) if found else "not found"
         end = "" if not found else "still going on" if phase["end"] is None else str(phase["end"])
         phases.add_row(phase["name"], start, end, phase["rule"])
-    final = plain_table(("final measure", "left"), ("value", "right"))
-    for name, value in outcome["final"].items():
-        final.add_row(name, _cell(value))
+    final = _measures("final measure", outcome["final"])
     seconds = sum(segment["seconds"] for segment in run.provenance["segments"])
     last = run.provenance["segments"][-1]
+    engine = "torch" if "torch" in last["versions"] else "jax"
     made = (
         f"Trained in {seconds:.1f} s, {last['execution']}, {last['threads']} thread(s), "
-        f"jax {last['versions']['jax']}; ended by {outcome['ended_by']}."
+        f"{engine} {last['versions'][engine]}; ended by {outcome['ended_by']}."
     )
     return [*parts, "", phases, "", final, "", made]
+
+
+def _measures(heading: str, values: Mapping[str, Any]) -> Table:
+    table = plain_table((heading, "left"), ("value", "right"))
+    for name, value in values.items():
+        table.add_row(name, _cell(value))
+    return table
 
 
 def certificate_table(summary: pl.DataFrame) -> Table:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from grokscope.engine.training import conclude
+from grokscope.measures.outcomes import conclude
 from grokscope.spec import RunSpec
 from grokscope.store import Run, Store
 
@@ -96,7 +96,7 @@ def make_run(tmp_path: Path) -> MakeRun:
             for name, column in curve.items():
                 if name != "epoch":
                     column[-1] = np.nan
-        outcome = conclude(spec, curve, failed)
+        outcome = conclude(spec.training, curve, failed)
         store.finish(run, curve, {"w": np.zeros(1, np.float32)}, outcome, provenance)
         return run
 

@@ -7,8 +7,8 @@ norms and divergences only, at every row of the curve.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, fields
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -20,9 +20,11 @@ from grokscope import theory
 from grokscope.certificates.inspection import draw_pairs, make_inspector
 from grokscope.engine.members import make_member, structure_threshold
 from grokscope.errors import StoreError
+from grokscope.measures.attention import TINY
 from grokscope.models import minimal
+from grokscope.observed import PER_EXAMPLE, ObservedSpec
 from grokscope.optim import ORTHOGONALISED
-from grokscope.spec import RunSpec
+from grokscope.spec import OptimiserSpec, RunSpec
 from grokscope.store import Run, Store
 from grokscope.tasks import build_task
 
@@ -51,24 +53,33 @@ IDENTITY = 1e-5  # error, relative to the vectors compared, that float32 explain
 
 
 def certify(run: Run, store: Store | None = None) -> pl.DataFrame:
-    """Every certificate of a finished run, one row each, ordered by name and epoch."""
-    import polars as pl
-
+    """Every certificate of a finished run, one row each, ordered by name and epoch. For a model of
+    the user's own these are the few that need nothing but what was watched (see `inapplicable`)."""
     if run.status != "finished":
         raise StoreError(f"Run {run.id} is {run.status}; only finished runs can be certified.")
+    if isinstance(run.about, ObservedSpec):
+        return _table(_from_observation(run, run.about))
     store = store or Store(run.path.parent)
     curve = {name: run.curve[name].to_numpy() for name in _SCALARS}
     rows = [
         *_from_checkpoints(run, store),
-        *_structure(run.spec, curve),
+        *_structure(structure_threshold(run.spec), curve),
         *_norm_contraction(run.spec, curve, run.weights()),
-        *_plateau(run, curve),
+        *_plateau(run, run.spec.optimiser, curve),
         *_prior_decay(run.spec, curve, np.array(run.curve["attention"].to_list())),
-        *_variance_contraction(run, curve),
+        *_variance_contraction(run, run.spec.optimiser, curve),
     ]
-    return pl.DataFrame([asdict(row) for row in rows], infer_schema_length=None).sort(
-        "name", "epoch", maintain_order=True
-    )
+    return _table(rows)
+
+
+def _table(rows: Iterable[Certificate]) -> pl.DataFrame:
+    import polars as pl
+
+    kinds = {"statement": pl.Int64, "epoch": pl.Int64, "holds": pl.Boolean}
+    text = {"name": pl.String, "note": pl.String}
+    schema = {f.name: {**kinds, **text}.get(f.name, pl.Float64) for f in fields(Certificate)}
+    frame = pl.DataFrame([asdict(row) for row in rows], schema=schema)
+    return frame.sort("name", "epoch", maintain_order=True)
 
 
 _SCALARS = (
@@ -200,9 +211,8 @@ def _from_checkpoints(run: Run, store: Store) -> Iterator[Certificate]:
             )
 
 
-def _structure(spec: RunSpec, curve: dict[str, np.ndarray]) -> Iterator[Certificate]:
+def _structure(threshold: float, curve: dict[str, np.ndarray]) -> Iterator[Certificate]:
     """B_tau at the run's tau (half of the oracle's share unless set): a condition, not a law."""
-    threshold = structure_threshold(spec)
     for epoch, share, weakest in zip(
         curve["epoch"], curve["structure_share"], curve["weakest_min"], strict=True
     ):
@@ -267,9 +277,10 @@ def _norm_contraction(
         yield _upper("norm contraction", 1, epoch, norm, float(bound), note)
 
 
-def _plateau(run: Run, curve: dict[str, np.ndarray]) -> Iterator[Certificate]:
+def _plateau(
+    run: Run, optimiser: OptimiserSpec, curve: dict[str, np.ndarray]
+) -> Iterator[Certificate]:
     """Eq. 5 over the plateau that was found: decay alone needs so long for its fall of the norm."""
-    optimiser = run.spec.optimiser
     plateau = next(phase for phase in run.outcome["phases"] if phase["name"] == "plateau")
     if plateau["start"] is None or plateau["end"] is None or optimiser.weight_decay == 0:
         return
@@ -348,9 +359,11 @@ def _prior_decay(
             yield _upper(name, 12, epoch, divergence[index], limit, f"{note}; {says}")
 
 
-def _variance_contraction(run: Run, curve: dict[str, np.ndarray]) -> Iterator[Certificate]:
+def _variance_contraction(
+    run: Run, optimiser: OptimiserSpec, curve: dict[str, np.ndarray]
+) -> Iterator[Certificate]:
     """Conjecture E.1 over the plateau: decay alone would shrink the variance by this factor."""
-    outcome, optimiser = run.outcome, run.spec.optimiser
+    outcome = run.outcome
     plateau = next(phase for phase in outcome["phases"] if phase["name"] == "plateau")
     if plateau["start"] is None or optimiser.weight_decay == 0:
         return
@@ -364,6 +377,58 @@ def _variance_contraction(run: Run, curve: dict[str, np.ndarray]) -> Iterator[Ce
     note = f"{first:.3g} to {last:.3g}; decay alone would leave {first * decay:.2g}"
     # The conjecture is that it contracts at all; the bound is therefore the value at the start.
     yield _upper("variance contraction", 14, int(end), last, first, note=note)
+
+
+def _from_observation(run: Run, spec: ObservedSpec) -> Iterator[Certificate]:
+    """The statements that a watched model of the user's can be held against."""
+    known = {n for n in run.curve.columns if not run.curve[n].dtype.is_nested()}
+    curve = {name: run.curve[name].to_numpy() for name in known}
+    missing = inapplicable(run)
+    if 2 not in missing:
+        yield from _structure(spec.training.structure_threshold, curve)
+    if 8 not in missing:
+        k = len(spec.watch.informative.split(", "))
+        for epoch, furthest, weakest in zip(
+            curve["epoch"], curve["divergence_max"], curve["weakest_min"], strict=True
+        ):
+            allowed = -math.log(k * max(float(weakest), TINY))
+            yield _upper("divergence", 8, int(epoch), float(furthest), allowed)
+    if spec.optimiser is not None and 10 not in missing:
+        yield from _plateau(run, spec.optimiser, curve)
+    if spec.optimiser is not None and 14 not in missing:
+        yield from _variance_contraction(run, spec.optimiser, curve)
+
+
+def inapplicable(run: Run) -> dict[int, str]:
+    """Statements that cannot be held against a run, and why. All can against a lab run."""
+    spec = run.about
+    if not isinstance(spec, ObservedSpec):
+        return {}
+    reasons = {
+        1: "needs the shape and the decay of each MLP weight, which are not watched",
+        3: "is about the two-layer MLP of the minimal transformer",
+        **dict.fromkeys((4, 5, 6, 7), "needs the values that attention mixes, not watched"),
+        9: "needs the Lipschitz constant of all that follows attention",
+        11: "is an identity of softmax; the lab checks it",
+        **dict.fromkeys((12, 13), "is about one layer and one head that a prior alone moves"),
+        15: "needs pairs of inputs that differ in one informative position",
+    }
+    if not spec.watch.informative:
+        reasons |= dict.fromkeys((2, 8), "needs the informative positions, which were not named")
+    elif spec.watch.informative == PER_EXAMPLE:
+        reasons[8] = "needs the same number of informative positions in every example"
+    plateau = next(phase for phase in run.outcome["phases"] if phase["name"] == "plateau")
+    columns = run.curve.columns
+    rates = run.curve["learning_rate"].n_unique() if "learning_rate" in columns else 1
+    if spec.optimiser is None or spec.optimiser.weight_decay == 0:
+        reasons |= dict.fromkeys((10, 14), "needs AdamW with weight decay (Observer(optimizer=))")
+    elif rates > 1:
+        reasons |= dict.fromkeys((10, 14), "needs a constant learning rate")
+    elif plateau["start"] is None:
+        reasons |= dict.fromkeys((10, 14), "needs a plateau, and none was found")
+    elif plateau["end"] is None or "mlp_norm" not in columns:
+        reasons[10] = "needs a plateau that has ended, and the norm of the MLP"
+    return dict(sorted(reasons.items()))
 
 
 def _at(curve: dict[str, np.ndarray], name: str, epoch: int) -> float:
