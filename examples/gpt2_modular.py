@@ -203,8 +203,8 @@ def render(outcomes: pl.DataFrame, about: dict[str, Any]) -> str:
     lines = [
         "# A GPT-2 of your own, watched",
         "",
-        "*Made by `python -m examples.gpt2_modular` from the tables in `results/bridge`; not edited "
-        "by hand.*",
+        "*Made by `python -m examples.gpt2_modular` from the tables in `results/bridge`; not "
+        "edited by hand.*",
         "",
         f"A GPT-2 with one layer, two heads and width 64, initialised at random, is trained by the "
         f"Hugging Face `Trainer` for {STEPS:,} steps on sentences `a x b y = c` with "
@@ -231,7 +231,8 @@ def render(outcomes: pl.DataFrame, about: dict[str, Any]) -> str:
         f"unseen ones are, each for three rows in a row ({EVERY} steps apart). A median over runs "
         "of which some did not grok counts those as later than any that did.",
         "",
-        "The setting was chosen by two pilot runs with another seed (100), one of each arm, and not "
+        f"The setting with {MODULUS} distractors was chosen by two pilot runs with another seed "
+        "(100), one of each arm; the one with 2 was fixed beforehand and not piloted. Nothing was "
         "changed afterwards.",
         "",
         "## How this was obtained",
