@@ -171,7 +171,7 @@ def draw(curves: pl.DataFrame) -> alt.VConcatChart:
     colour = alt.Color(
         "arm:N",
         scale=alt.Scale(domain=list(ARMS), range=[arm_colour(i) for i in range(2)]),
-        legend=alt.Legend(title=None, orient="top"),
+        legend=alt.Legend(title=None, orient="top", symbolOpacity=1),
     )
     rows = []
     for measure, title in (
@@ -208,8 +208,8 @@ def render(outcomes: pl.DataFrame, about: dict[str, Any]) -> str:
         "",
         f"A GPT-2 with one layer, two heads and width 64, initialised at random, is trained by the "
         f"Hugging Face `Trainer` for {STEPS:,} steps on sentences `a x b y = c` with "
-        f"c = a + b modulo {MODULUS}. x and y mean nothing. {FRACTION:.0%} of the sentences are "
-        "trained on (batches of 128, AdamW, rate 0.003, decay 1). The other arm differs in one "
+        f"c = a + b modulo {MODULUS}. x and y mean nothing. {_percent(FRACTION)} of the sentences "
+        "are trained on (batches of 128, AdamW, rate 0.003, decay 1). The other arm differs in one "
         f"thing: `StructuralPrior(model, query={QUERY}, informative={list(OPERANDS)})` adds "
         f"{STRENGTH:g} * KL(oracle || attention) to the loss. Attention runs through SDPA in both, "
         "and is read from queries and keys.",
@@ -251,8 +251,13 @@ def _row(alphabet: int, arm: str, mine: pl.DataFrame) -> str:
     cells.append(f"{median:,.0f}" if median <= STEPS else f"not within {STEPS:,}")
     for measure in ("test_accuracy", "mass_mean"):
         low, high = mine[measure].min(), mine[measure].max()
-        cells.append(f"{mine[measure].median():.0%} ({low:.0%} to {high:.0%})")
+        middle = mine[measure].median()
+        cells.append(f"{_percent(middle)} ({_percent(low)} to {_percent(high)})")
     return f"| any of {alphabet} numbers | {arm} | {' | '.join(cells)} |"
+
+
+def _percent(value: Any) -> str:
+    return f"{100 * value:.0f} %"
 
 
 def _verdict(alphabet: int, outcomes: pl.DataFrame) -> str:

@@ -18,7 +18,7 @@ from grokscope.store import Run
 class ExportedModel(nn.Module):
     """The minimal transformer of `grokscope.models.minimal`, textbook form.
 
-    `embedding`, `position`, `query`, `key`, `value`, `output` (several heads only), `hidden` and
+    `embedding`, `position`, `query`, `key`, `value`, `merge` (several heads only), `hidden` and
     `readout` are plain layers; `scores` (n, H, T), `pattern` (n, H, T) and `pooled` (n, d) are
     identities, there to be hooked.
     """
@@ -30,7 +30,7 @@ class ExportedModel(nn.Module):
         self.embedding = nn.Embedding(shape.vocabulary, d)
         self.position = nn.Embedding(shape.length, d)
         self.query, self.key, self.value = (nn.Linear(d, d, bias=False) for _ in range(3))
-        self.output = nn.Linear(d, d, bias=False) if shape.heads > 1 else nn.Identity()
+        self.merge = nn.Linear(d, d, bias=False) if shape.heads > 1 else nn.Identity()
         self.hidden, self.readout = nn.Linear(d, m), nn.Linear(m, shape.classes)
         self.scores, self.pattern, self.pooled = nn.Identity(), nn.Identity(), nn.Identity()
         self.register_buffer("frozen", frozen)  # (T,), or (n, T) for the run's own examples
@@ -48,7 +48,7 @@ class ExportedModel(nn.Module):
         pattern = self.pattern(weights)
         values = self.value(embedded).unflatten(-1, (heads, size))
         mixed = torch.einsum("nht,nths->nhs", pattern, values).flatten(1)
-        pooled = self.pooled(self.output(mixed))
+        pooled = self.pooled(self.merge(mixed))
         return self.readout(F.relu(self.hidden(pooled)))
 
     def normalise(self, scores: Tensor) -> Tensor:  # (n, H, T)
@@ -91,7 +91,8 @@ def export_run(run: Run, epoch: int | None = None) -> ExportedModel:
     model = ExportedModel(shape, frozen)
     weights = {name: torch.from_numpy(array) for name, array in run.weights(epoch).items()}
     with torch.no_grad():
-        for name, layer in model.named_children():
+        for child, layer in model.named_children():
+            name = {"merge": "output"}.get(child, child)  # other libraries take `output` themselves
             if isinstance(layer, nn.Embedding):
                 layer.weight.copy_(weights[name])
             elif isinstance(layer, nn.Linear):
