@@ -2,7 +2,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo test lint bench setup clean
+.PHONY: demo test lint bench pages setup clean
 .DEFAULT_GOAL := demo
 
 setup: $(VENV)/.ready
@@ -24,6 +24,10 @@ lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# The committed pages, from the committed tables.
+pages: setup
+	$(BIN)/grokscope reproduce structural-inference --no-train --results results --docs docs --readme README.md
 
 bench: setup
 	$(BIN)/python -m benchmarks

@@ -72,7 +72,7 @@ def test_defaults_are_pinned():
             "mlp_norm": 0.0,
             "query_key_penalty": 0.0,
             "frozen_attention": "no",
-            "mask": {"kind": "none", "source": "", "keep": 0.2, "scope": "mlp"},
+            "mask": {"kind": "none", "source": "", "keep": 0.2, "scope": "mlp", "effect": "prune"},
         },
         "training": {
             "epochs": 6000,
@@ -144,6 +144,7 @@ def test_every_other_field_changes_the_identity():
         ({"prior.kind": "teacher"}, "names its run"),
         ({"prior.end": 5, "prior.start": 10}, "later than prior.start"),
         ({"interventions.mask.kind": "magnitude"}, "needs interventions.mask.source"),
+        ({"interventions.mask.effect": "norm"}, "needs a mask whose norm it takes"),
         ({"training.structure_threshold": 0.6}, "more than 0.5"),
         ({"training.epochs": 0}, "at least 1"),
         ({"seed": -1}, "0 or more"),

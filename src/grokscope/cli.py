@@ -19,6 +19,7 @@ from grokscope.options import (
     Figure,
     Recipes,
     Report,
+    Reproduce,
     Runs,
     Show,
     Theory,
@@ -39,6 +40,7 @@ COMMANDS: dict[str, type] = {
     "report": Report,
     "certify": Certify,
     "theory": Theory,
+    "reproduce": Reproduce,
     "verify": Verify,
     "recipes": Recipes,
 }
@@ -284,6 +286,37 @@ def do_theory(options: Theory) -> int:
     return 0
 
 
+def do_reproduce(options: Reproduce) -> int:
+    from grokscope.papers import reproduction
+    from grokscope.papers.studies import SCALES
+    from grokscope.store import Store
+    from grokscope.terminal import Watch, plan_table, say, verdict_table
+
+    paper = reproduction.find_paper(options.paper)
+    studies = paper.select(options.studies)
+    failed = 0
+    if options.train or options.dry_run:
+        store = Store(options.store)
+        work = reproduction.survey(studies, options.scale, options.seeds, store)
+        if not options.quiet:
+            say(plan_table(work), reproduction.describe_work(work, options.scale))
+        if options.dry_run:
+            return 0
+        with Watch(work.specs, quiet=options.quiet) as watch:
+            runs = reproduction.carry_out(
+                paper, work, options.scale, store, options.results, listen=watch
+            )
+        failed = sum(run.status == "failed" for run in runs)
+    pages = reproduction.write_pages(paper, options.results, options.docs)
+    if not options.quiet:
+        tables = reproduction.read_all(paper, options.results)
+        for scale in SCALES:
+            if scale in tables and (scale == options.scale or not options.train):
+                say(verdict_table(studies, tables[scale], scale))
+        print(*pages, sep="\n")
+    return 4 if failed else 0
+
+
 def do_verify(options: Verify) -> int:
     from grokscope.store import Store
 
@@ -325,6 +358,7 @@ ACTIONS: dict[str, Callable[[Any], int]] = {
     "report": do_report,
     "certify": do_certify,
     "theory": do_theory,
+    "reproduce": do_reproduce,
     "verify": do_verify,
     "recipes": do_recipes,
 }

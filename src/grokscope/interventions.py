@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 
 from grokscope.measures.weights import mlp_norm
 from grokscope.models.minimal import MLP, Params
@@ -23,8 +26,8 @@ def query_key_penalty(params: Params, strength: jax.Array) -> jax.Array:
     return strength * (jnp.sum(params["query"] ** 2) + jnp.sum(params["key"] ** 2))
 
 
-def apply_mask(params: Params, mask: Params) -> Params:
-    return {name: array * mask[name] for name, array in params.items()}
+def apply_mask(params: Params, mask: Mapping[str, ArrayLike]) -> Params:
+    return {name: array * jnp.asarray(mask[name]) for name, array in params.items()}
 
 
 def make_mask(spec: MaskSpec, weights: dict[str, np.ndarray], seed: int) -> dict[str, np.ndarray]:

@@ -118,6 +118,37 @@ class Certify:
 
 
 @dataclass
+class Reproduce:
+    """A paper's studies: train what the store lacks, judge every claim, write the pages.
+
+    grokscope reproduce structural-inference
+    grokscope reproduce structural-inference 3 map --scale laptop --dry-run
+    """
+
+    paper: Positional[str]
+    """Which paper: structural-inference."""
+    studies: Positional[tuple[str, ...]] = ()
+    """Its studies, by figure (1, 2 ...) or name. Default: all of them."""
+    scale: Literal["smoke", "laptop", "paper"] = "laptop"
+    """smoke: a minute, one seed, proves that it runs; laptop: small models, five seeds; paper: the
+    size of the paper."""
+    seeds: int | None = None
+    """Seeds of each arm. Default: what the study asks for at this scale."""
+    store: Path | None = None
+    """Where runs are kept. Default: $GROKSCOPE_STORE or ./runs."""
+    results: Path = Path("reproduction")
+    """Where the tables go, in a directory a paper and scale."""
+    docs: Path = Path("reproduction")
+    """Where the pages go."""
+    dry_run: bool = False
+    """Show the plan and how long it takes, and stop."""
+    train: bool = True
+    """`--no-train` makes the pages again from the tables."""
+    quiet: bool = False
+    """Print nothing but errors."""
+
+
+@dataclass
 class Theory:
     """The paper's fifteen statements on a population of runs; writes docs/theory.md."""
 

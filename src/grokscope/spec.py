@@ -141,6 +141,9 @@ class MaskSpec:
     """Share of weights that is kept, over all matrices in scope together."""
     scope: Literal["mlp", "all"] = "mlp"
     """Mask the MLP's two matrices, or every matrix."""
+    effect: Literal["prune", "norm"] = "prune"
+    """`norm` prunes nothing: it scales the MLP's initial weights to the norm they would have under
+    the mask, which tells a ticket from its small norm."""
 
 
 @dataclass(frozen=True)

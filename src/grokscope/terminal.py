@@ -19,6 +19,10 @@ from grokscope.store import Run, describe
 if TYPE_CHECKING:
     import polars as pl
 
+    from grokscope.papers.evidence import Tables
+    from grokscope.papers.reproduction import Work
+    from grokscope.papers.studies import Planned, ScaleName, Study
+
 MOST_BARS = 12  # more runs than that share one bar
 PLAIN_SECONDS = 10.0  # between two lines where there is no terminal
 
@@ -46,8 +50,8 @@ class Watch:
         self.console = Console(stderr=True)
         self.live = self.console.is_terminal and not quiet
         self.reached: dict[str, int] = {}
-        self.skipped = 0
-        self.last_line = time.monotonic()
+        self.skipped: set[str] = set()
+        self.last_line = self.began = time.monotonic()
         self.progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(bar_width=14),
@@ -62,7 +66,7 @@ class Watch:
 
     def __enter__(self) -> Watch:
         self.progress.start()
-        if len(self.epochs) > MOST_BARS:
+        if self.many:
             total = sum(self.epochs.values())
             self.overall = self.progress.add_task(f"{len(self.epochs)} runs", total=total, state="")
         return self
@@ -75,12 +79,12 @@ class Watch:
     ) -> None:
         self.progress.stop()
         if self.skipped and not self.quiet:
-            runs = "1 run was" if self.skipped == 1 else f"{self.skipped} runs were"
+            runs = "1 run was" if len(self.skipped) == 1 else f"{len(self.skipped)} runs were"
             self.console.print(f"{runs} already in the store.")
 
     def __call__(self, event: Event) -> None:
         if event.kind == "skipped":
-            self.skipped += 1
+            self.skipped.add(event.run)
         if event.message:
             self.console.print(event.message, style="yellow", soft_wrap=True)
         self.reached[event.run] = event.epoch
@@ -93,9 +97,11 @@ class Watch:
 
     def _draw(self, event: Event) -> None:
         if self.overall is not None:
-            ended = sum(self.reached[name] >= self.epochs[name] for name in self.reached)
+            # What the store had took no time: counting it would make the rest look quick.
+            done = sum(self.reached[name] for name in self.reached if name not in self.skipped)
+            total = sum(self.epochs[name] for name in self.epochs if name not in self.skipped)
             self.progress.update(
-                self.overall, completed=sum(self.reached.values()), state=f"{ended} ended"
+                self.overall, completed=done, total=total, state=f"{self.ended} ended"
             )
             return
         if event.kind == "skipped":
@@ -110,14 +116,43 @@ class Watch:
             state=state_of(event),
         )
 
+    @property
+    def many(self) -> bool:
+        return len(self.epochs) > MOST_BARS
+
+    @property
+    def ended(self) -> int:
+        return sum(self.reached[name] >= self.epochs[name] for name in self.reached)
+
+    def _summary(self, now: float) -> str:
+        """How many of many runs have ended, and how long the rest will take at this pace."""
+        mine = [name for name in self.epochs if name not in self.skipped]
+        share = sum(self.reached.get(name, 0) for name in mine) / sum(self.epochs[n] for n in mine)
+        left = (now - self.began) * (1 - share) / share if share else 0.0
+        text = f"{self.ended} of {len(self.epochs)} runs have ended"
+        return f"{text}, about {clock(left)} to go" if share else text
+
     def _tell(self, event: Event) -> None:
         now = time.monotonic()
         if event.kind == "advanced" and now - self.last_line < PLAIN_SECONDS:
+            return
+        if self.many:
+            if now - self.last_line >= PLAIN_SECONDS:
+                self.last_line = now
+                self.console.print(self._summary(now), highlight=False, soft_wrap=True)
             return
         self.last_line = now
         text = f"{event.run} {event.kind} at epoch {event.epoch} of {event.epochs}"
         line = f"{text}  {state_of(event)}".rstrip()
         self.console.print(line, highlight=False, soft_wrap=True)
+
+
+def clock(seconds: float) -> str:
+    """45 s, 12 min, 1 h 40 min."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60} min"
 
 
 def state_of(event: Event) -> str:
@@ -259,6 +294,56 @@ def _measures(heading: str, values: Mapping[str, Any]) -> Table:
     table = plain_table((heading, "left"), ("value", "right"))
     for name, value in values.items():
         table.add_row(name, _cell(value))
+    return table
+
+
+def plan_table(work: Work) -> Table:
+    """A line a study and setting: how many runs, how many of them the store has."""
+    table = plain_table(
+        ("study", "left"),
+        ("regime", "left"),
+        ("arms", "right"),
+        ("runs", "right"),
+        ("in the store", "right"),
+    )
+    have = {run.id for run in work.done}
+    groups: dict[tuple[str, str], list[Planned]] = {}
+    for item in work.planned:
+        groups.setdefault((item.study.name, item.setting.regime), []).append(item)
+    for (study, regime), items in groups.items():
+        arms = len({item.arm for item in items})
+        done = sum(item.spec.id in have for item in items)
+        table.add_row(study, regime, str(arms), str(len(items)), str(done))
+    return table
+
+
+RULING_STYLES = {"supported": "green", "contradicted": "red"}
+
+
+def verdict_table(studies: Sequence[Study], tables: Tables, scale: ScaleName) -> Table:
+    """A line a claim and regime: verdict, effect with interval, remark."""
+    table = plain_table(
+        ("claim", "left"),
+        ("regime", "left"),
+        ("verdict", "left"),
+        ("effect", "left"),
+        ("n", "right"),
+        ("", "left"),
+        caption=f"{scale} scale; interval: 95 % over seeds",
+    )
+    for study in studies:
+        evidence = tables.evidence(study, scale)
+        for claim in study.claims:
+            for regime, finding in evidence.findings(claim).items():
+                style = RULING_STYLES.get(finding.ruling, "dim")
+                table.add_row(
+                    claim.name,
+                    regime,
+                    f"[{style}]{finding.ruling}[/]",
+                    "" if finding.estimate is None else str(finding.estimate),
+                    "" if finding.estimate is None else str(finding.estimate.n),
+                    finding.remark,
+                )
     return table
 
 

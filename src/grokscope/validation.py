@@ -192,6 +192,10 @@ def _check_prior_and_interventions(spec: RunSpec) -> None:
         f"A {mask.kind} mask {'needs' if not mask.source else 'takes no'} "
         "interventions.mask.source.",
     )
+    _require(
+        mask.effect == "prune" or mask.kind != "none",
+        'interventions.mask.effect "norm" needs a mask whose norm it takes; set its kind.',
+    )
 
 
 def _check_training(spec: RunSpec) -> None:

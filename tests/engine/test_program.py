@@ -216,10 +216,15 @@ def test_interventions_act(tiny, store):
     free, _ = advance(tiny, store)
     assert penalised["interaction_norm"][-1] < free["interaction_norm"][-1]
     masked = tiny.replace(**{"interventions.mask.kind": "random", "interventions.mask.keep": 0.3})
-    _, state = advance(masked, store)
+    pruned, state = advance(masked, store)
     alive = np.count_nonzero(state.params["hidden"]) + np.count_nonzero(state.params["readout"])
     total = state.params["hidden"].size + state.params["readout"].size
     assert alive / total == pytest.approx(0.3, abs=0.02)
+    # A dense network of the ticket's norm starts there, in its own direction, and is not held.
+    scaled, state = advance(masked.replace(**{"interventions.mask.effect": "norm"}), store)
+    np.testing.assert_allclose(scaled["mlp_norm"][0], pruned["mlp_norm"][0], rtol=1e-5)
+    assert scaled["mlp_norm"][-1] != pytest.approx(pruned["mlp_norm"][-1], rel=1e-3)
+    assert np.count_nonzero(state.params["hidden"]) == state.params["hidden"].size
 
 
 def test_priors_pull_where_they_should(tiny, store):

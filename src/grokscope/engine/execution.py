@@ -33,7 +33,7 @@ Execution = Literal["auto", "one-by-one", "vmap"]
 # other, and keeps a run's bits dependent on its neighbours. Accelerators are the reverse.
 BY_BACKEND: dict[str, Execution] = {"cpu": "one-by-one", "gpu": "vmap", "tpu": "vmap"}
 
-WORTH_A_PROCESS = 20.0  # seconds of training that pay for starting a second process
+WORTH_A_PROCESS = 10.0  # seconds of training that pay for starting a second process
 POLL_SECONDS = 0.3
 
 
@@ -170,7 +170,7 @@ def choose_processes(specs: Sequence[RunSpec]) -> int:
     return min(count_cores(), len(specs))
 
 
-def estimate_seconds(spec: RunSpec, rate: float = 60e9) -> float:
+def estimate_seconds(spec: RunSpec, rate: float = 130e9) -> float:
     """Rough training time on one core: the six matrix products of the MLP at `rate` operations a
     second, a quarter more for the rest, and a fixed cost per epoch."""
     from grokscope.validation import operand_values

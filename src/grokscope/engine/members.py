@@ -14,7 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from grokscope.errors import SpecError
-from grokscope.interventions import make_mask
+from grokscope.interventions import apply_mask, make_mask
+from grokscope.measures.weights import mlp_norm
 from grokscope.models import minimal
 from grokscope.optim import OptimiserNumbers
 from grokscope.priors import penalty_index
@@ -53,6 +54,7 @@ class Numbers(NamedTuple):
     end: Any
     freeze: Any
     mlp_norm: Any
+    initial_mlp_norm: Any  # 0: as drawn
     query_key_penalty: Any
     epochs: Any
     log_every: Any
@@ -86,6 +88,12 @@ def make_member(spec: RunSpec, store: Store) -> tuple[Form, Member]:
     else:
         weights = {name: np.zeros(array.shape, np.float32) for name, array in template.items()}
     _check_weights(weights, template, mask_spec.source)
+    mask = make_mask(mask_spec, weights, spec.seed)
+    initial_mlp_norm = 0.0
+    if mask_spec.effect == "norm":
+        drawn = minimal.init(jax.random.key(np.uint32(spec.seed)), shape, spec.model.init_scale)
+        initial_mlp_norm = float(mlp_norm(apply_mask(drawn, mask)))
+        mask = {name: np.ones_like(array) for name, array in mask.items()}
     training = spec.training
     numbers = Numbers(
         seed=np.uint32(spec.seed),
@@ -96,6 +104,7 @@ def make_member(spec: RunSpec, store: Store) -> tuple[Form, Member]:
         end=np.int32(spec.prior.end),
         freeze=np.bool_(spec.interventions.frozen_attention != "no"),
         mlp_norm=np.float32(spec.interventions.mlp_norm),
+        initial_mlp_norm=np.float32(initial_mlp_norm),
         query_key_penalty=np.float32(spec.interventions.query_key_penalty),
         epochs=np.int32(training.epochs),
         log_every=np.int32(training.log_every),
@@ -122,7 +131,7 @@ def make_member(spec: RunSpec, store: Store) -> tuple[Form, Member]:
         mirrored=data.mirrored,
         target=target[data.train],
         cycle=data.cycle.astype(np.int32),
-        mask=make_mask(mask_spec, weights, spec.seed),
+        mask=mask,
         optimiser=optimiser,
         numbers=numbers,
     )

@@ -57,7 +57,8 @@ def make_program(form: Form, batched: bool = False) -> Program:
 def _init(form: Form, member: Member) -> State:
     key = jax.random.key(member.numbers.seed)
     params = minimal.init(key, form.shape, member.numbers.init_scale)
-    params = match_norm(apply_mask(params, member.mask), member.numbers.mlp_norm)
+    params = match_norm(apply_mask(params, member.mask), member.numbers.initial_mlp_norm)
+    params = match_norm(params, member.numbers.mlp_norm)
     return State(
         params=params,
         optimiser=optim.init(form.optimiser, member.optimiser, params),

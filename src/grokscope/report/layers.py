@@ -13,6 +13,7 @@ from grokscope.report import theme
 from grokscope.report.reading import Reading
 from grokscope.report.tables import Lines
 
+EPOCH_TITLE = "Training time (epochs)"
 NO_ROWS = "No rows to draw yet."
 # The width of a plot is known only where it is put: whoever does so must set this parameter.
 ROOM = "room"
@@ -65,7 +66,7 @@ def name_data(lines: Lines, name: str, series: Sequence[Series]) -> dict[str, li
 def epoch_axis(last: int, unit: str = "epoch") -> alt.X:
     return alt.X(
         "epoch:Q",
-        title=f"Training time ({unit}s)",
+        title=EPOCH_TITLE.replace("epoch", unit),
         scale=alt.Scale(domain=[0, max(last, 1)], nice=False, zero=False),
         axis=alt.Axis(format=",d", tickCount=alt.ExprRef(f"max(2, floor({ROOM} / 80))")),
     )

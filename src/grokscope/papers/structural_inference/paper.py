@@ -1,0 +1,57 @@
+"""Grokking as Structural Inference (arXiv 2605.15787) as studies."""
+
+from __future__ import annotations
+
+from grokscope.papers.structural_inference import (
+    acceleration,
+    four_phases,
+    norm_structure,
+    regime_map,
+    tickets,
+)
+from grokscope.papers.structural_inference.quantities import summarise
+from grokscope.papers.structural_inference.settings import REGIMES
+from grokscope.papers.studies import Paper
+
+PAPER = Paper(
+    name="structural-inference",
+    title="Grokking as Structural Inference",
+    reference="arXiv 2605.15787",
+    summary="A small transformer can memorise its training examples and get unseen ones right only "
+    "thousands of steps later: it groks. The paper explains the wait by attention. The answer "
+    "depends on a few positions of the sequence; attention has to find them, as if it inferred the "
+    "task's dependency graph. Once the MLP behind it has memorised, hardly any gradient reaches "
+    "attention, and it stays wrong until weight decay has shrunk the MLP. A penalty that pulls "
+    "attention to the right positions should therefore end the wait.",
+    studies=(
+        four_phases.STUDY,
+        norm_structure.STUDY,
+        acceleration.STUDY,
+        tickets.STUDY,
+        regime_map.STUDY,
+    ),
+    regimes=REGIMES,
+    deviations=(
+        "The paper does not say what its distractors are. We study constant, few-token and noise "
+        "distractors, and judge every claim in each.",
+        "The learning rate, the grok threshold and the order of the sequence are not given; ours "
+        "are 0.001, test accuracy 0.95 for three logged rows in a row, and operands at positions 0 "
+        "and 2 of 5.",
+        "Laptop scale is addition modulo 43 with 60 % of the pairs trained on, learning rate 0.002 "
+        "and 5,000 epochs; paper scale is addition modulo 113, 30 %, 10,000 epochs.",
+        "Runs with an intervention end 500 epochs after they have grokked: their question is "
+        "settled then. Runs without one go on to the end.",
+        "Norm matching projects the MLP, biases included, to the norm that generalising runs were "
+        "measured to have; the paper's target is not given.",
+        "The strengths of the penalty are 0.01 to 10 on a log grid (four of them at paper scale "
+        "with constant distractors); the paper's values were lost.",
+        "The lottery ticket keeps two fifths of the MLP's weights; the paper's sparsity is not "
+        "given. “With its attention” means that attention is replaced, on every example, by that "
+        "of the trained network. The Bayesian ticket starts from the same seeds as the network "
+        "that the ticket was cut from, so that the arms can be compared seed by seed; no weights "
+        "pass over.",
+        "Figures 1 to 4 have five seeds, the map three. At paper scale figures 2 and 4 are run "
+        "where routing is the bottleneck, figure 2 with its main arms.",
+    ),
+    summarise=summarise,
+)

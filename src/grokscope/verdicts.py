@@ -1,0 +1,295 @@
+"""From runs to a verdict: the statistics of few seeds and censored times, and one rule for all.
+
+A claim names, before any run, an effect and the smallest value of it that would matter. What the
+runs give is an estimate with an interval:
+
+    supported      the whole interval is at or beyond that value
+    contradicted   the whole interval falls short of it
+    inconclusive   the interval holds it, or a run failed
+    not run        a run is missing
+
+Seeds are resampled jointly, since arms of equal seed share their data. A run that did not grok
+within its budget has the grok time infinity; it is never dropped, and never counted as the budget.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+Ruling = Literal["supported", "contradicted", "inconclusive", "not run"]
+
+CONFIDENCE = 0.95
+EXHAUSTIVE = 8  # up to so many seeds every resample is taken; the order of seeds does not matter
+DRAWS = 10_000
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """An effect with its interval. Ends may be infinite: times can be censored."""
+
+    value: float
+    low: float
+    high: float
+    n: int
+    """Seeds (or runs) behind it."""
+
+    def __str__(self) -> str:
+        """ "2.1 (1.6 to 3)"; open ends are "at least" and "at most"."""
+        if math.isnan(self.value):
+            return "no number"
+        below, above = self.low == -math.inf, self.high == math.inf
+        if self.low == math.inf:
+            return "∞: never against always"
+        if below and above:
+            return f"{_figure(self.value)} (no interval)"
+        if math.isinf(self.value):
+            return f"at least {_figure(self.low)}"
+        if above:
+            return f"{_figure(self.value)} (at least {_figure(self.low)})"
+        if below:
+            return f"{_figure(self.value)} (at most {_figure(self.high)})"
+        return f"{_figure(self.value)} ({_figure(self.low)} to {_figure(self.high)})"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What became of a claim in one setting."""
+
+    ruling: Ruling
+    estimate: Estimate | None = None
+    remark: str = ""
+
+
+def _figure(value: float) -> str:
+    """Two significant digits, never in powers of ten."""
+    return f"{float(f'{value:.2g}'):,g}" if abs(value) < 1000 else f"{value:,.0f}"
+
+
+# The rule
+
+
+def at_least(estimate: Estimate, smallest: float) -> Ruling:
+    """Is the effect at least `smallest`?"""
+    if math.isnan(estimate.value):
+        return "inconclusive"
+    if estimate.low >= smallest:
+        return "supported"
+    return "contradicted" if estimate.high < smallest else "inconclusive"
+
+
+def at_most(estimate: Estimate, largest: float) -> Ruling:
+    """Is the effect at most `largest`?"""
+    mirrored = Estimate(-estimate.value, -estimate.high, -estimate.low, estimate.n)
+    return at_least(mirrored, -largest)
+
+
+def within(estimate: Estimate, low: float, high: float) -> Ruling:
+    """Is the effect between the two?"""
+    sides = {at_least(estimate, low), at_most(estimate, high)}
+    if sides == {"supported"}:
+        return "supported"
+    return "contradicted" if "contradicted" in sides else "inconclusive"
+
+
+# Few seeds
+
+
+def resamples(n: int) -> tuple[np.ndarray, np.ndarray]:  # (resamples, n), (resamples,)
+    """Every bootstrap resample of n seeds without regard to order, with its probability; many
+    seeded draws where n is large."""
+    if n > EXHAUSTIVE:
+        return np.random.default_rng(0).integers(n, size=(DRAWS, n)), np.full(DRAWS, 1 / DRAWS)
+    index = np.array(list(itertools.combinations_with_replacement(range(n), n)))
+    counts = np.stack([(index == seed).sum(axis=1) for seed in range(n)], axis=1)
+    ways = [math.factorial(n) / math.prod(map(math.factorial, row)) for row in counts.tolist()]
+    return index, np.array(ways) / n**n
+
+
+def bootstrap(
+    statistic: Callable[[np.ndarray], float], n: int, confidence: float = CONFIDENCE
+) -> Estimate:
+    """Estimate and expanded percentile interval of a statistic of seeds.
+
+    `statistic` takes an array of seed indices. The plain percentile interval of a handful of seeds
+    is too short; the expanded one (Hesterberg 2015, "What teachers should know about the
+    bootstrap") takes the quantiles Phi(-+ sqrt(n / (n - 1)) t), t the quantile of Student's
+    distribution, which is exact for means of normal data. A resample that gives no number widens
+    the interval on both sides. One seed gives no interval at all.
+    """
+    from scipy import stats
+
+    value = statistic(np.arange(n))
+    if n < 2:
+        return Estimate(value, -math.inf, math.inf, n)
+    chosen, weights = resamples(n)
+    drawn = np.array([statistic(index) for index in chosen])
+    tail = (1 - confidence) / 2
+    share = stats.norm.cdf(math.sqrt(n / (n - 1)) * stats.t.ppf(tail, n - 1))
+    low = _order_statistic(np.where(np.isnan(drawn), -math.inf, drawn), weights, share)
+    high = -_order_statistic(np.where(np.isnan(drawn), -math.inf, -drawn), weights, share)
+    return Estimate(value, low, high, n)
+
+
+def _order_statistic(values: np.ndarray, weights: np.ndarray, share: float) -> float:
+    """The smallest value with more than `share` of the weight at or below it. Never between two
+    values: interpolating between infinities gives no number."""
+    order = np.argsort(values)
+    below = np.cumsum(weights[order])
+    return float(values[order][np.searchsorted(below, share, side="right")])
+
+
+def share_estimate(successes: int, n: int, confidence: float = CONFIDENCE) -> Estimate:
+    """A share with Clopper-Pearson bounds, each one-sided at the given confidence, so that five of
+    five exclude one half (0.549) and four of five do not."""
+    from scipy import stats
+
+    tail = 1 - confidence
+    low = stats.beta.ppf(tail, successes, n - successes + 1) if successes else 0.0
+    high = stats.beta.ppf(1 - tail, successes + 1, n - successes) if successes < n else 1.0
+    return Estimate(successes / n, float(low), float(high), n)
+
+
+# Censored times
+
+
+def median_time(times: np.ndarray) -> float:  # (n,), infinite where censored
+    """Kaplan-Meier median: the first time by which half have grokked; infinite if never.
+
+    Runs are censored at the end of a common budget only, so the estimator is the plain
+    distribution function.
+    """
+    return float(np.sort(times)[math.ceil(len(times) / 2) - 1])
+
+
+def ratio_of_medians(slower: np.ndarray, faster: np.ndarray) -> Estimate:  # (seeds,), (seeds,)
+    """median(slower) / median(faster): how many times faster. Infinite if only the slower never
+    got there, no number if neither did."""
+
+    def ratio(index: np.ndarray) -> float:
+        above, below = median_time(slower[index]), median_time(faster[index])
+        if math.isinf(above) and math.isinf(below):
+            return math.nan
+        return above / below
+
+    return bootstrap(ratio, len(slower))
+
+
+def log_rank(first: np.ndarray, second: np.ndarray) -> float:  # (n,), (m,)
+    """Two-sided p-value of the log-rank test, by all permutations of the labels.
+
+    With five seeds the usual normal approximation is too coarse. The statistic is the observed
+    minus the expected number of events in the first group.
+    """
+    times = np.concatenate([first, second])
+    events = np.unique(times[np.isfinite(times)])
+    groups = np.array(list(itertools.combinations(range(len(times)), len(first))))
+    member = np.zeros((len(groups), len(times)))
+    np.put_along_axis(member, groups, 1.0, axis=1)
+    excess = np.zeros(len(groups))
+    for time in events:
+        at_risk, now = times >= time, times == time
+        share = member[:, at_risk].sum(axis=1) / at_risk.sum()
+        excess += member[:, now].sum(axis=1) - share * now.sum()
+    # The first combination is the true labelling.
+    return float(np.mean(np.abs(excess) >= abs(excess[0]) - 1e-9))
+
+
+def rank_correlation(levels: Sequence[float], times: np.ndarray) -> Estimate:  # (levels, seeds)
+    """Kendall's tau-b between a dose and the time until grokking, over all runs; censored runs tie
+    at the end. Seeds are resampled."""
+    from scipy import stats
+
+    ordered = np.where(np.isinf(times), np.finfo(float).max, times)
+    doses = np.asarray(levels, float)
+
+    def tau(index: np.ndarray) -> float:
+        chosen = ordered[:, index]
+        return float(stats.kendalltau(np.repeat(doses, len(index)), chosen.ravel()).statistic)
+
+    return bootstrap(tau, times.shape[1])
+
+
+@dataclass(frozen=True)
+class PowerLaw:
+    """time = floor + scale * dose^-exponent. The floor rules for doses above `crossing`, where the
+    two terms are equal."""
+
+    floor: float
+    scale: float
+    exponent: float
+
+    def __call__(self, dose: np.ndarray | float) -> np.ndarray | float:
+        return self.floor + self.scale * np.asarray(dose, float) ** -self.exponent
+
+    @property
+    def crossing(self) -> float:
+        if self.floor <= 0:
+            return math.inf
+        return float((self.scale / self.floor) ** (1 / self.exponent))
+
+
+VISIBLE = 0.25  # of the floor: a delay that stays below it has no exponent to speak of
+EXPONENTS = np.geomspace(0.05, 4.0, 121)  # the fit looks for the exponent on this grid
+
+
+def fit_power_law(doses: np.ndarray, times: np.ndarray, budget: float) -> PowerLaw:
+    """Least squares of log time on the median times of each dose.  (doses,), (doses,)
+
+    A dose whose median is censored asks only that the law be at or beyond the budget there: it
+    counts only if the law would fall short. For a given exponent the law is linear in its two other
+    parameters, both kept non-negative, so a grid over exponents needs no starting guess.
+    """
+    from scipy.optimize import nnls
+
+    target = np.where(np.isfinite(times), times, budget)
+    best, least = PowerLaw(math.nan, math.nan, math.nan), math.inf
+    for exponent in EXPONENTS:
+        design = np.stack([np.ones_like(doses), doses**-exponent], axis=1)
+        counts = np.isfinite(times)
+        while True:
+            # Dividing by the target turns relative into absolute errors: close to a fit of logs.
+            relative = design[counts] / target[counts, None]
+            solution, _ = nnls(relative, np.ones(counts.sum()))
+            predicted = np.maximum(design @ solution, 1e-12)
+            short = ~counts & (predicted < target)
+            if not short.any():
+                break
+            counts |= short
+        error = float(np.sum(np.log(predicted / target)[counts] ** 2))
+        if error < least - 1e-12:
+            floor, scale = map(float, solution)
+            best, least = PowerLaw(floor, scale, float(exponent)), error
+    return best
+
+
+def power_law_exponent(
+    doses: Sequence[float], times: np.ndarray, budget: float
+) -> tuple[Estimate, PowerLaw]:  # (doses, seeds)
+    """The exponent with its interval over seeds, and the law fitted to all of them. Where even the
+    weakest dose hardly delays anything, the exponent is no number."""
+    levels = np.asarray(doses, float)
+    medians: dict[bytes, float] = {}
+
+    def exponent(index: np.ndarray) -> float:
+        middle = np.array([median_time(row[index]) for row in times])
+        key = middle.tobytes()  # few resamples have medians of their own
+        if key not in medians:
+            medians[key] = _visible_exponent(levels, middle, budget)
+        return medians[key]
+
+    whole = np.array([median_time(row) for row in times])
+    return bootstrap(exponent, times.shape[1]), fit_power_law(levels, whole, budget)
+
+
+def _visible_exponent(doses: np.ndarray, times: np.ndarray, budget: float) -> float:
+    if np.isfinite(times).sum() < 3:
+        return math.nan
+    law = fit_power_law(doses, times, budget)
+    delay = law.scale * doses.min() ** -law.exponent
+    return law.exponent if delay >= VISIBLE * law.floor else math.nan

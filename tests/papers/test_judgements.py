@@ -1,0 +1,160 @@
+"""Every kind of test on made-up arms: it can support, contradict, leave open, and fail closed."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+import grokscope as gs
+from grokscope.papers.evidence import ArmRuns, Evidence, Sample, judge
+from grokscope.papers.judgements import Faster, InverseLaw, Level, Share, Trend
+from grokscope.papers.studies import Claim, Setting
+
+BASE = gs.RunSpec().replace(**{"training.epochs": 5000})
+
+
+def rows(times, **columns):
+    """A finished run a time; None for one that did not grok."""
+    return tuple(
+        {
+            "run": f"{seed:016x}",
+            "status": "finished",
+            "grokked": time,
+            "test_accuracy": 0.1 if time is None else 1.0,
+            **{name: values[seed] for name, values in columns.items()},
+        }
+        for seed, time in enumerate(times)
+    )
+
+
+def sample(**arms):
+    made = {name: ArmRuns(name, BASE, given) for name, given in arms.items()}
+    return Sample(Setting("laptop", "constant", BASE), made)
+
+
+def ruling(test, given):
+    return judge(Claim("c", "says", test), given).ruling
+
+
+SLOW = rows([2000, 2100, 2200, 2300, 2400])
+FAST = rows([800, 820, 840, 860, 880])
+NEVER = rows([None] * 5)
+
+
+def test_faster():
+    test = Faster("fast", "slow", least=1.25)
+    assert ruling(test, sample(fast=FAST, slow=SLOW)) == "supported"
+    assert ruling(test, sample(fast=SLOW, slow=FAST)) == "contradicted"
+    assert ruling(test, sample(fast=FAST, slow=NEVER)) == "supported"
+    assert ruling(test, sample(fast=NEVER, slow=NEVER)) == "inconclusive"
+    assert ruling(test, sample(fast=NEVER, slow=SLOW)) == "contradicted"
+    finding = judge(Claim("c", "says", test), sample(fast=FAST, slow=NEVER))
+    assert "840 against 0 of 5 grok" in finding.remark
+
+
+def test_as_fast_needs_no_difference():
+    test = Faster("one", "other", least=0.9)
+    assert ruling(test, sample(one=FAST, other=FAST)) == "supported"
+
+
+def test_faster_needs_a_significant_log_rank():
+    # Three against three seeds: no labelling is rarer than 2 in 20.
+    few = sample(fast=FAST[:3], slow=SLOW[:3])
+    finding = judge(Claim("c", "says", Faster("fast", "slow", least=1.25)), few)
+    assert finding.estimate.low > 1.25
+    assert finding.ruling == "inconclusive"
+
+
+def test_share():
+    assert ruling(Share("a", "grok"), sample(a=FAST)) == "supported"
+    assert ruling(Share("a", "do not grok"), sample(a=FAST)) == "contradicted"
+    assert ruling(Share("a", "do not grok"), sample(a=NEVER)) == "supported"
+    mixed = rows([800, 800, 800, 800, None])
+    assert ruling(Share("a", "grok"), sample(a=mixed)) == "inconclusive"
+
+
+def test_level():
+    given = sample(a=rows([1] * 5, ratio=[20.0, 25.0, 30.0, 40.0, 50.0]))
+    assert ruling(Level("a", "ratio", "ratio", low=10, logarithmic=True), given) == "supported"
+    assert ruling(Level("a", "ratio", "ratio", low=100, logarithmic=True), given) == "contradicted"
+    assert ruling(Level("a", "ratio", "ratio", low=30, logarithmic=True), given) == "inconclusive"
+    finding = Level("a", "ratio", "ratio", low=10, logarithmic=True).judge(given)
+    assert finding.estimate.value == pytest.approx((20 * 25 * 30 * 40 * 50) ** 0.2)
+    lacking = sample(a=rows([1] * 5, ratio=[20.0, None, 30.0, 40.0, 50.0]))
+    assert ruling(Level("a", "ratio", "ratio", low=10), lacking) == "inconclusive"
+
+
+def strength(arm):
+    return arm.spec.prior.strength if arm.spec.prior.kind == "oracle" else 0.0
+
+
+def dosed(law):
+    arms = {}
+    for value in (0.0, 0.01, 0.03, 0.1, 0.3, 1.0):
+        kind = "oracle" if value else "none"
+        spec = BASE.replace(**{"prior.kind": kind, "prior.strength": value or 1.0})
+        times = [law(value) for _ in range(5)]
+        arms[f"{value:g}"] = ArmRuns(f"{value:g}", spec, rows(times))
+    return Sample(Setting("laptop", "constant", BASE), arms)
+
+
+def test_trend():
+    test = Trend(strength, "strength", high=-0.3)
+    assert ruling(test, dosed(lambda s: int(1000 - 500 * s))) == "supported"
+    assert ruling(test, dosed(lambda s: int(1000 + 500 * s))) == "contradicted"
+    assert ruling(test, dosed(lambda s: None)) == "inconclusive"
+    never_without = dosed(lambda s: int(1000 - 500 * s) if s else None)
+    assert ruling(test, never_without) == "supported"
+
+
+def test_inverse_law():
+    test = InverseLaw(strength)
+    assert "0" not in test.needs(dosed(lambda s: 700))  # no prior has no inverse
+    inverse = dosed(lambda s: 700 + 40 / s if s else None)
+    assert ruling(test, inverse) == "supported"
+    assert "which rules above λ = 0.0" in test.judge(inverse).remark  # 40 / 700
+    assert ruling(test, dosed(lambda s: 700 + 40 / s**0.4 if s else None)) == "contradicted"
+    assert ruling(test, dosed(lambda s: 700)) == "inconclusive"
+    assert ruling(test, dosed(lambda s: None)) == "inconclusive"
+
+
+@pytest.mark.parametrize("test", [Faster("a", "b", least=1.25), Share("a", "grok")])
+def test_missing_and_failed_runs_support_nothing(test):
+    complete = sample(a=FAST, b=SLOW)
+    assert ruling(test, complete) == "supported"
+    assert ruling(test, sample(a=(*FAST[:4], None), b=SLOW)) == "not run"
+    broken = {**FAST[4], "status": "failed"}
+    assert ruling(test, sample(a=(*FAST[:4], broken), b=SLOW)) == "inconclusive"
+    assert ruling(test, sample(b=SLOW)) == "not run"
+    assert ruling(test, sample(a=(), b=())) == "not run"
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        Faster("a", "b", least=1.25),
+        Share("a", "grok"),
+        Level("a", "x", "ratio", low=10),
+        Trend(strength, "strength", high=-0.3),
+        InverseLaw(strength),
+    ],
+)
+def test_every_test_states_its_rule(test):
+    text = test.describe()
+    assert "Supported if" in text
+    assert "contradicted if" in text
+    assert test.effect
+
+
+def test_a_regime_that_a_claim_does_not_name_is_not_judged():
+    claim = Claim("c", "says", Share("a", "grok"), regimes=("noise",))
+    given = sample(a=FAST)
+    evidence = Evidence(None, "laptop", {"constant": given, "noise": given}, None)
+    assert list(evidence.findings(claim)) == ["noise"]
+
+
+def test_never_is_infinite_and_unknown_is_not():
+    arm = ArmRuns("a", BASE, (*rows([100, None]), None))
+    assert arm.times().tolist() == [100, math.inf, math.inf]
+    assert not arm.complete

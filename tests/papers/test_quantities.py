@@ -1,0 +1,87 @@
+"""Quantities of hand-made curves whose answers are known."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import grokscope as gs
+from grokscope.engine.training import conclude
+from grokscope.papers.structural_inference import quantities
+
+EPOCHS = np.arange(0, 2001, 50)
+SPEC = gs.RunSpec().replace(**{"training.epochs": 2000, "training.log_every": 50})
+RATE = SPEC.optimiser.lr * SPEC.optimiser.weight_decay
+
+
+def make_curve(**changes):
+    """Memorises at 200, D falls from 0.4 to 0 between 900 and 1000, accuracy rises at 1500."""
+    curve = {
+        "epoch": EPOCHS,
+        "train_accuracy": np.where(EPOCHS >= 200, 1.0, 0.1),
+        "test_accuracy": np.where(EPOCHS >= 1500, 1.0, 0.1),
+        "divergence": np.interp(EPOCHS, [900, 1000], [0.4, 0.0]),
+        "interaction_gradient": np.where(EPOCHS <= 200, 1.0, 0.02),
+        "mlp_norm": 60 * (1 - RATE) ** EPOCHS,
+        "structure_share": np.where(EPOCHS >= 1000, 1.0, 0.2),
+        **changes,
+    }
+    return curve, conclude(SPEC, curve)
+
+
+def test_starvation_is_peak_over_plateau():
+    curve, outcome = make_curve()
+    assert quantities.starvation(curve, outcome) == pytest.approx(50)
+    frozen, outcome = make_curve(interaction_gradient=np.zeros(len(EPOCHS)))
+    assert quantities.starvation(frozen, outcome) is None
+
+
+def test_lead_compares_the_halves():
+    curve, outcome = make_curve()
+    assert quantities.lead(curve, outcome) == pytest.approx((1500 - 950) / 1500)
+    # The other way round the lead is negative.
+    late, outcome = make_curve(
+        divergence=np.interp(EPOCHS, [1400, 1600], [0.4, 0.0]),
+        test_accuracy=np.interp(EPOCHS, [300, 500, 1600], [0.1, 0.9, 1.0]),
+    )
+    assert quantities.lead(late, outcome) < 0
+
+
+def test_divergence_with_nowhere_to_fall_was_there_at_memorisation():
+    curve, outcome = make_curve(divergence=np.full(len(EPOCHS), 0.01))
+    assert quantities.lead(curve, outcome) == pytest.approx((1500 - 200) / 1500)
+
+
+def test_no_lead_without_grokking():
+    curve, outcome = make_curve(test_accuracy=np.full(len(EPOCHS), 0.1))
+    assert quantities.lead(curve, outcome) is None
+
+
+def test_norm_rate_is_in_units_of_the_decay():
+    curve, outcome = make_curve()
+    assert quantities.norm_rate(curve, outcome, SPEC) == pytest.approx(1, rel=1e-6)
+    still, outcome = make_curve(mlp_norm=np.full(len(EPOCHS), 60.0))
+    assert quantities.norm_rate(still, outcome, SPEC) == pytest.approx(0, abs=1e-9)
+    growing, outcome = make_curve(mlp_norm=60 * math.exp(RATE) ** EPOCHS)
+    assert quantities.norm_rate(growing, outcome, SPEC) == pytest.approx(-1, rel=1e-2)
+    free = SPEC.replace(**{"optimiser.weight_decay": 0.0})
+    assert quantities.norm_rate(curve, outcome, free) is None
+
+
+def test_starved_counts_epochs_that_are_wrong_and_untaught():
+    curve, outcome = make_curve()
+    # From the first hungry row after memorisation (250) until the structure is found (1000).
+    assert quantities.starved(curve, outcome) == 750
+    taught, outcome = make_curve(interaction_gradient=np.ones(len(EPOCHS)))
+    assert quantities.starved(taught, outcome) == 0
+    dull, outcome = make_curve(train_accuracy=np.full(len(EPOCHS), 0.1))
+    assert quantities.starved(dull, outcome) is None
+
+
+def test_structured_needs_to_last():
+    curve, _ = make_curve()
+    assert quantities.structured(curve, SPEC) == 1000
+    blip = np.where(EPOCHS == 500, 1.0, 0.2)
+    assert quantities.structured({**curve, "structure_share": blip}, SPEC) is None

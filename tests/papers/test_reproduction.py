@@ -1,0 +1,187 @@
+"""`grokscope reproduce` from plan to page, on a paper that trains in a second."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+import tiny_paper
+
+import grokscope as gs
+from grokscope import cli
+from grokscope.errors import SpecError, StoreError
+from grokscope.papers import reproduction
+from grokscope.papers.evidence import read_tables
+from grokscope.papers.studies import plan
+from grokscope.spec import RunSpec
+
+PAPER = tiny_paper.PAPER
+
+
+@pytest.fixture
+def reproduce(tmp_path, monkeypatch, capsys):
+    """Run `grokscope reproduce tiny` in an empty directory: (exit code, output, errors)."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("GROKSCOPE_STORE", raising=False)
+    monkeypatch.setitem(reproduction.PAPERS, "tiny", "tiny_paper")
+
+    def call(*arguments):
+        code = cli.run(["reproduce", "tiny", *arguments])
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return call
+
+
+def test_from_plan_to_page(reproduce):
+    code, out, _ = reproduce("--scale", "laptop", "--dry-run")
+    assert code == 0
+    assert "6 runs are asked for, 2 of them by several arms: 4 in all" in out
+    assert "4 are left to train at laptop scale: about" in out
+    assert not Path("runs").exists()
+
+    code, out, _ = reproduce("--scale", "laptop")
+    assert code == 0
+    assert len(gs.Store("runs").runs()) == 4  # shared runs are trained once
+    assert "groks" in out
+    assert "faster" in out
+    for name in ("tiny.md", "tiny.html"):
+        assert f"reproduction/{name}" in out
+        assert Path("reproduction", name).exists()
+    tables = read_tables(Path("reproduction/tiny/laptop"))
+    assert len(tables.runs) == 4
+    assert set(tables.curves["run"]) == {
+        r.id for r in gs.Store("runs").runs() if r.spec.prior.kind == "none"
+    }
+
+    trained = {run.id: run.provenance for run in gs.Store("runs").runs()}
+    code, out, _ = reproduce("--scale", "laptop")
+    assert "The store has 4" in out
+    assert "Nothing is left to train." in out
+    assert {run.id: run.provenance for run in gs.Store("runs").runs()} == trained
+
+
+def test_tables_grow_and_pages_need_no_store(reproduce):
+    assert reproduce("1", "--scale", "laptop", "--quiet")[0] == 0
+    before = read_tables(Path("reproduction/tiny/laptop")).runs
+    findings = _findings()
+    assert findings["faster"].ruling == "not run"
+    assert reproduce("second", "--scale", "laptop", "--quiet")[0] == 0
+    after = read_tables(Path("reproduction/tiny/laptop")).runs
+    assert set(before["run"]) < set(after["run"])
+    assert _findings()["faster"].ruling != "not run"
+
+    page = Path("reproduction/tiny.md").read_text()
+    Path("runs").rename("elsewhere")
+    Path("reproduction/tiny.md").unlink()
+    code, out, _ = reproduce("--no-train")
+    assert code == 0
+    assert "laptop scale" in out
+    assert Path("reproduction/tiny.md").read_text() == page
+    assert not Path("runs").exists()
+
+
+def _findings():
+    tables = read_tables(Path("reproduction/tiny/laptop"))
+    return {
+        claim.name: finding
+        for study in PAPER.studies
+        for claim in study.claims
+        for finding in tables.evidence(study, "laptop").findings(claim).values()
+    }
+
+
+def test_a_verdict_is_gone_with_its_run(reproduce):
+    reproduce("--scale", "laptop", "--quiet")
+    folder = Path("reproduction/tiny/laptop")
+    runs = read_tables(folder).runs
+    prior = runs.filter(pl.col("spec").str.contains("oracle"))["run"][0]
+    runs.filter(pl.col("run") != prior).write_parquet(folder / "runs.parquet")
+    assert _findings()["faster"].ruling == "not run"
+    assert _findings()["groks"].ruling != "not run"
+
+
+def test_more_seeds_can_be_asked_for(reproduce):
+    code, out, _ = reproduce("--scale", "smoke", "--seeds", "3", "--dry-run")
+    assert code == 0
+    assert "9 runs are asked for" in out
+    reproduce("--scale", "smoke", "--seeds", "2", "--quiet")
+    about = json.loads(Path("reproduction/tiny/smoke/about.json").read_text())
+    assert about["seeds"] == {"first": 2, "second": 2}
+
+
+def test_bad_requests_are_sentences(reproduce):
+    code, _, err = reproduce("figure9")
+    assert code == 2
+    assert "tiny has no study 'figure9'" in err
+    code, _, err = reproduce("--seeds", "0")
+    assert code == 2
+    assert "--seeds is 0; it must be at least 1." in err
+    code, _, err = reproduce("--no-train")
+    assert code == 3
+    assert "There are no tables of tiny in reproduction" in err
+    assert cli.run(["reproduce", "structural-interference"]) == 2
+    with pytest.raises(SpecError, match="Did you mean structural-inference"):
+        reproduction.find_paper("structural-interference")
+
+
+def test_damaged_tables_are_named(reproduce):
+    reproduce("--scale", "smoke", "--quiet")
+    Path("reproduction/tiny/smoke/runs.parquet").write_bytes(b"no table")
+    with pytest.raises(StoreError, match="cannot be read"):
+        read_tables(Path("reproduction/tiny/smoke"))
+
+
+# The real paper's plan, without training it
+
+
+@pytest.mark.parametrize("scale", ["smoke", "laptop", "paper"])
+def test_every_arm_of_the_paper_is_a_sound_run(scale):
+    paper = reproduction.find_paper("structural-inference")
+    planned = plan(paper.studies, scale)
+    assert planned
+    by_id: dict[str, RunSpec] = {}
+    for item in planned:
+        assert by_id.setdefault(item.spec.id, item.spec) == item.spec
+    # Whatever a run needs from another is planned as well.
+    for spec in by_id.values():
+        for needed in (spec.prior.teacher, spec.interventions.mask.source):
+            assert not needed or needed in by_id
+    # Seeds differ in nothing but their seed, and what is cut from it.
+    for study in paper.studies:
+        for setting in study.settings(scale):
+            names = [list(study.arms(setting, seed)) for seed in range(2)]
+            assert names[0] == names[1]
+
+
+def test_every_claim_has_its_arms():
+    """At laptop scale every claim can be judged in every regime, but for the tickets' controls in
+    noise, where there is no ticket."""
+    paper = reproduction.find_paper("structural-inference")
+    for study in paper.studies:
+        for setting in study.settings("laptop"):
+            arms = study.arms(setting, 0)
+            for claim in study.claims:
+                wanted = [n for n in vars(claim.test) if n in ("arm", "reference")]
+                lacking = {vars(claim.test)[n] for n in wanted} - set(arms)
+                assert not lacking or (study.name, setting.regime) == ("tickets", "noise")
+
+
+def test_studies_by_name_and_number():
+    paper = reproduction.find_paper("structural-inference")
+    assert [s.name for s in paper.select(["3", "Figure3", "map"])] == ["acceleration", "map"]
+    assert paper.select([]) == paper.studies
+
+
+def test_the_estimate_learns_from_the_store(store):
+    specs = list(tiny_paper.second_arms(tiny_paper.settings("smoke")[0], 0).values())
+    gs.train(specs[0], store)
+    work = reproduction.survey(PAPER.studies, "smoke", None, store)
+    run = work.done[0]
+    seconds = sum(segment["seconds"] for segment in run.provenance["segments"])
+    assert work.saved_seconds == pytest.approx(seconds)
+    # What is left is as long as what was trained, but stops early.
+    expected = seconds * reproduction.STOPS_EARLY
+    assert work.seconds_left() == pytest.approx(expected, rel=1e-6)
