@@ -64,7 +64,7 @@ def test_only_lab_runs_with_weights(tiny, store):
 
 
 def test_nnsight_takes_it_from_there(tiny, store):
-    """The example of docs/export.md: switch the weight on a distractor off and see."""
+    """The example of docs/your-model.md: switch the weight on a distractor off and see."""
     nnsight = pytest.importorskip("nnsight")
     (run,) = gs.train(tiny, store, processes=1)
     model = export_run(run)
