@@ -145,8 +145,6 @@ def test_commands_work_on_a_finished_run(finished, capsys, tmp_path):
     page = render_page(group_runs([run]))
     assert "Training time (steps)" in page
     assert "a model of your own, watched" in page
-    for kind, chart in CHARTS.items():
-        assert chart(group_runs([run])).to_dict(validate=False), kind
     assert store.table()["watch_query"].to_list() == ["-1"]
     assert set(run.weights()) == set(dict(run_model().state_dict()))
 
@@ -192,8 +190,8 @@ def test_without_an_oracle(make_nano, batch, store, capsys):
     page = render_page(group_runs([run]))
     assert "Generalisation was not measured" in page
     assert "Not measured in these runs." in page
-    for kind, chart in CHARTS.items():
-        assert chart(group_runs([run])).to_dict(validate=False), kind
+    for kind in ("loss", "norm"):  # the page has the others
+        assert CHARTS[kind](group_runs([run])).to_dict(validate=False), kind
 
 
 def test_live(make_nano, batch, store, capsys):
