@@ -77,8 +77,12 @@ class ObservedSpec:
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def changed(self) -> dict[str, Any]:
-        """Name and value of every field that says something."""
+        """Name and value of every field that says something. How long it is trained is not known
+        beforehand, and a threshold that follows from the positions says nothing new."""
         identity = self._identity()
+        training = identity.pop("training", {})
+        kept = {k: v for k, v in training.items() if k not in ("epochs", "structure_threshold")}
+        identity |= {"training": kept} if kept else {}
         named = {"name": identity.pop("name"), **identity.pop("settings", {})}
         return {**named, **dict(flatten(identity))}
 

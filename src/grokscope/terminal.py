@@ -13,6 +13,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemaining
 from rich.table import Table
 
 from grokscope.engine.events import Event
+from grokscope.observed import AnySpec, ObservedSpec
 from grokscope.spec import RunSpec
 from grokscope.store import Run, describe
 
@@ -188,6 +189,7 @@ def plain_table(*columns: tuple[str, str], caption: str | None = None) -> Table:
 def outcome_table(runs: Sequence[Run], names: dict[str, str] | None = None) -> Table:
     """A line a run: when it memorised, when it grokked, its plateau, its routing."""
     names = names or {}
+    units = " or ".join(sorted({unit_of(run.about) for run in runs}))
     table = plain_table(
         ("run", "left"),
         ("memorised at", "right"),
@@ -196,7 +198,7 @@ def outcome_table(runs: Sequence[Run], names: dict[str, str] | None = None) -> T
         ("test", "right"),
         ("structure", "right"),
         *([] if names else [("", "left")]),
-        caption="times in epochs; test: final accuracy on unseen examples; structure: share of "
+        caption=f"times in {units}; test: final accuracy on unseen examples; structure: share of "
         "inputs that satisfy the structural condition",
     )
     for run in runs:
@@ -248,6 +250,10 @@ def event_text(event: dict[str, Any]) -> str:
     return f"not by {event['observed_until']}" if event["epoch"] is None else str(event["epoch"])
 
 
+def unit_of(spec: AnySpec) -> str:
+    return "steps" if isinstance(spec, ObservedSpec) else "epochs"
+
+
 def _measured(value: float | None, form: str) -> str:
     """A model of the user's own may lack a measure."""
     return "-" if value is None else format(value, form)
@@ -267,7 +273,8 @@ def show_run(run: Run) -> list[RenderableType]:
     parts: list[RenderableType] = [f"[bold]{run.id}[/]  {run.status}", describe(run.about), ""]
     if not run.ended:
         rows = run.curve
-        parts.append(f"{len(rows)} rows so far, the last at epoch {rows['epoch'][-1]}.")
+        unit = unit_of(run.about).rstrip("s")
+        parts.append(f"{len(rows)} rows so far, the last at {unit} {rows['epoch'][-1]}.")
         latest = {n: v for n, v in rows.row(-1, named=True).items() if isinstance(v, float)}
         parts += ["", _measures("latest measure", latest)]
         return parts
