@@ -307,7 +307,7 @@ def do_reproduce(options: Reproduce) -> int:
                 paper, work, options.scale, store, options.results, listen=watch
             )
         failed = sum(run.status == "failed" for run in runs)
-    pages = reproduction.write_pages(paper, options.results, options.docs)
+    pages = reproduction.write_pages(paper, options.results, options.docs, options.readme)
     if not options.quiet:
         tables = reproduction.read_all(paper, options.results)
         for scale in SCALES:

@@ -140,6 +140,8 @@ class Reproduce:
     """Where the tables go, in a directory a paper and scale."""
     docs: Path = Path("reproduction")
     """Where the pages go."""
+    readme: Path | None = None
+    """A Markdown file whose verdict table, between its two marks, is renewed as well."""
     dry_run: bool = False
     """Show the plan and how long it takes, and stop."""
     train: bool = True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import polars as pl
@@ -167,6 +168,21 @@ def test_every_claim_has_its_arms():
                 wanted = [n for n in vars(claim.test) if n in ("arm", "reference")]
                 lacking = {vars(claim.test)[n] for n in wanted} - set(arms)
                 assert not lacking or (study.name, setting.regime) == ("tickets", "noise")
+
+
+def test_the_study_of_contributing_works():
+    """The example that shows how to add a study is one."""
+    text = (Path(__file__).parent.parent.parent / "CONTRIBUTING.md").read_text()
+    (code,) = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+    names: dict = {}
+    exec(code, names)
+    study = names["STUDY"]
+    planned = plan([study], "laptop")
+    assert {item.arm for item in planned} == {"dense", "wide"}
+    assert all(claim.test.describe() for claim in study.claims)
+    paper = reproduction.find_paper("structural-inference")
+    shared = {item.spec.id for item in plan(paper.studies, "laptop")}
+    assert all(i.spec.id in shared for i in planned if i.arm == "dense")
 
 
 def test_studies_by_name_and_number():

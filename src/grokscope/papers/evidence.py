@@ -69,6 +69,11 @@ class Sample:
     def budget(self) -> int:
         return self.setting.base.training.epochs
 
+    def asks(self, claim: Claim) -> bool:
+        """Does the plan have the arms that the claim is about?"""
+        needed = claim.test.needs(self)
+        return bool(needed) and all(name in self.arms for name in needed)
+
 
 @dataclass(frozen=True)
 class Evidence:
@@ -90,26 +95,26 @@ class Evidence:
         )
 
     def findings(self, claim: Claim) -> dict[str, Finding]:
-        """The verdict of a claim in each regime. It fails closed: a missing run gives "not run", a
-        failed one at best "inconclusive"."""
+        """The verdict of a claim in each regime whose plan has its arms. It fails closed: a missing
+        run gives "not run", a failed one at best "inconclusive"."""
         chosen = claim.regimes or tuple(self.samples)
-        return {
-            regime: judge(claim, self.samples[regime])
-            for regime in chosen
-            if regime in self.samples
+        asked = {
+            regime: sample
+            for regime, sample in self.samples.items()
+            if regime in chosen and sample.asks(claim)
         }
+        return {regime: judge(claim, sample) for regime, sample in asked.items()}
 
 
 def judge(claim: Claim, sample: Sample) -> Finding:
     """The verdict of a claim in one setting; it fails closed."""
-    arms = [sample.arms.get(name) for name in claim.test.needs(sample)]
-    present = [arm for arm in arms if arm is not None and arm.rows]
-    if not arms or len(present) < len(arms):
+    if not sample.asks(claim):
         return Finding("not run", remark="not asked in this setting")
-    missing = sum(row is None for arm in present for row in arm.rows)
-    if missing:
+    arms = [sample.arms[name] for name in claim.test.needs(sample)]
+    missing = sum(row is None for arm in arms for row in arm.rows)
+    if missing or not all(arm.rows for arm in arms):
         return Finding("not run", remark=f"{missing} runs are missing")
-    failed = sum(arm.failed for arm in present)
+    failed = sum(arm.failed for arm in arms)
     if failed:
         return Finding("inconclusive", remark=f"{failed} runs failed")
     return claim.test.judge(sample)

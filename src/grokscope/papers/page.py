@@ -6,57 +6,19 @@ it was obtained. A scale is shown if it has runs; the smoke scale only where the
 
 from __future__ import annotations
 
-import math
 import re
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import altair as alt
 import vl_convert
 
-from grokscope.papers.evidence import Evidence, Tables
-from grokscope.papers.judgements import Faster, Share
-from grokscope.papers.studies import SCALES, Claim, Panel, Paper, ScaleName, Study
+from grokscope.errors import SpecError
+from grokscope.papers.book import KEY, NOTE, RULES, Book
+from grokscope.papers.evidence import Tables
+from grokscope.papers.studies import Panel, Paper, ScaleName, Study
 from grokscope.report.files import grammar_version, read_resource, template, write_file
 from grokscope.report.theme import theme
-from grokscope.verdicts import Estimate, Finding, Ruling
-
-RULINGS: tuple[Ruling, ...] = ("supported", "contradicted", "inconclusive", "not run")
-KEY = (
-    "In every figure a dot is a run that grokked, a triangle one that had not when its budget "
-    "ended, a cross one that failed."
-)
-NOTE = (
-    "Effects stand with their 95 % intervals; n is the number of seeds. In an empty field the "
-    "question is not asked."
-)
-GROUPS = (
-    "Supported in every setting",
-    "Supported in some settings, open in others",
-    "Supported in some settings, contradicted in others",
-    "Contradicted in some settings, open in others",
-    "Contradicted in every setting",
-    "Open",
-)
-RULES = (
-    "Every claim names an effect, and the smallest value of it that would matter, before any run "
-    "is trained. Supported: the whole 95 % interval is at or beyond that value. Contradicted: the "
-    "whole interval falls short of it. Inconclusive: the interval holds it, or a run failed. Not "
-    "run: a run is missing.",
-    "Intervals of medians, means and fits come from resampling seeds, all arms of a seed together, "
-    "since they share their data. Five seeds have 3,125 resamples and each is taken. The plain "
-    "percentile interval of so few is too short; the expanded one is used (Hesterberg 2015). "
-    "Shares of seeds have Clopper-Pearson bounds.",
-    "A run that did not grok within its budget is censored: its grok time counts as later than any "
-    "other, and is neither dropped nor set to the budget. A speed-up must also pass a log-rank "
-    "test by all permutations of the labels.",
-    "Each claim is judged on its own in each setting. No correction is made for their number, so "
-    "of many verdicts a few will be wrong by chance.",
-)
 
 
 def write(paper: Paper, tables: Mapping[ScaleName, Tables], docs: Path) -> list[Path]:
@@ -72,247 +34,22 @@ def write(paper: Paper, tables: Mapping[ScaleName, Tables], docs: Path) -> list[
     return written
 
 
+BEGIN, END = "<!-- verdicts: made by make pages -->", "<!-- end of verdicts -->"
+
+
+def renew(readme: Path, paper: Paper, tables: Mapping[ScaleName, Tables]) -> Path:
+    """Put the verdict table between the two marks of a Markdown file."""
+    text = readme.read_text()
+    if text.count(BEGIN) != 1 or text.count(END) != 1:
+        raise SpecError(f"{readme} needs the two lines {BEGIN} and {END}, each once.")
+    before, rest = text.split(BEGIN)
+    table = verdict_table(paper, tables)
+    return write_file(readme, f"{before}{BEGIN}\n{table}{END}{rest.split(END)[1]}".encode())
+
+
 def verdict_table(paper: Paper, tables: Mapping[ScaleName, Tables]) -> str:
-    """Every claim in every setting, as Markdown."""
-    return _markdown_verdicts(Book.read(paper, tables))
-
-
-# What the pages say
-
-
-@dataclass(frozen=True)
-class Cell:
-    """A claim in one setting."""
-
-    scale: ScaleName
-    regime: str
-    finding: Finding
-    effect: str
-
-    @property
-    def where(self) -> str:
-        return f"{self.scale}, {self.regime}"
-
-    @property
-    def ruling(self) -> Ruling:
-        return self.finding.ruling
-
-    @property
-    def seeds(self) -> str:
-        return f"n\u00a0{self.finding.estimate.n}" if self.finding.estimate else ""
-
-    @property
-    def detail(self) -> str:
-        """Effect and number of seeds, or why there is none."""
-        if self.effect:
-            return f"{self.effect}, {self.seeds}"
-        return self.finding.remark
-
-
-@dataclass(frozen=True)
-class Part:
-    """A study at one scale."""
-
-    paper: Paper
-    evidence: Evidence
-    elsewhere: frozenset[str]
-    """Runs that other studies use."""
-
-    @property
-    def figure(self) -> str:
-        return f"figures/{self.paper.name}-{self.evidence.study.name}-{self.evidence.scale}.svg"
-
-    @cached_property
-    def panels(self) -> Sequence[Panel]:
-        return self.evidence.study.draw(self.evidence) if self.evidence.present else ()
-
-    @cached_property
-    def reading(self) -> str:
-        study = self.evidence.study
-        return study.read(self.evidence) if study.read and self.evidence.present else ""
-
-    @property
-    def command(self) -> str:
-        return (
-            f"grokscope reproduce {self.paper.name} {self.evidence.study.name} "
-            f"--scale {self.evidence.scale}"
-        )
-
-    @property
-    def obtained(self) -> str:
-        """Runs, how many are shared, compute and commits, in a sentence or two."""
-        rows, missing = _rows(self.evidence)
-        total = len(rows) + missing
-        if not rows:
-            return f"None of {total} runs has been trained."
-        shared = sum(name in self.elsewhere for name in rows)
-        minutes = sum(row["seconds"] for row in rows.values()) / 60
-        commits = ", ".join(sorted({row["commit"] for row in rows.values()}))
-        count = f"{total} runs" if not missing else f"{len(rows)} of {total} runs"
-        return (
-            f"{count}, {shared} of them shared with other studies; {minutes:,.0f} core-minutes of "
-            f"training; commit {commits}."
-        )
-
-
-@dataclass(frozen=True)
-class Book:
-    """A paper with everything its pages need."""
-
-    paper: Paper
-    tables: Mapping[ScaleName, Tables]  # of the scales that are shown
-    studies: Mapping[str, Mapping[ScaleName, Part]]  # by name of the study
-
-    @classmethod
-    def read(cls, paper: Paper, tables: Mapping[ScaleName, Tables]) -> Book:
-        present = [scale for scale in SCALES if scale in tables and len(tables[scale].runs)]
-        shown = {s: tables[s] for s in present if s != "smoke" or present == ["smoke"]}
-        studies: dict[str, dict[ScaleName, Part]] = {study.name: {} for study in paper.studies}
-        for scale, table in shown.items():
-            found = {s.name: table.evidence(s, scale) for s in paper.studies if s.settings(scale)}
-            used = {name: set(_rows(evidence)[0]) for name, evidence in found.items()}
-            for name, evidence in found.items():
-                others = [runs for other, runs in used.items() if other != name]
-                studies[name][scale] = Part(paper, evidence, frozenset().union(*others))
-        return cls(paper, shown, studies)
-
-    def parts(self) -> Iterator[Part]:
-        for parts in self.studies.values():
-            yield from parts.values()
-
-    @cached_property
-    def verdicts(self) -> dict[tuple[str, str], list[Cell]]:
-        """By study and claim: the claim in every setting where it is judged."""
-        return {
-            (study.name, claim.name): [
-                Cell(scale, regime, finding, state_effect(claim, finding.estimate))
-                for scale, part in self.studies[study.name].items()
-                for regime, finding in part.evidence.findings(claim).items()
-            ]
-            for study in self.paper.studies
-            for claim in study.claims
-        }
-
-    def cells(self, study: Study, claim: Claim) -> list[Cell]:
-        return self.verdicts[study.name, claim.name]
-
-    def blocks(self) -> list[tuple[list[str], list[Study]]]:
-        """Tables of verdicts: settings as columns, and the studies that have them. A study with
-        settings of its own gets a table of its own."""
-        common = [s for s in self.paper.studies if self._regimes(s) <= set(self.paper.regimes)]
-        others = [[s] for s in self.paper.studies if s not in common]
-        blocks = []
-        for studies in [common, *others]:
-            wheres = {
-                f"{scale}, {regime}": None
-                for scale in self.tables
-                for study in studies
-                if scale in self.studies[study.name]
-                for regime in self.studies[study.name][scale].evidence.samples
-            }
-            if wheres:
-                blocks.append((list(wheres), studies))
-        return blocks
-
-    def _regimes(self, study: Study) -> set[str]:
-        return {
-            regime for part in self.studies[study.name].values() for regime in part.evidence.samples
-        }
-
-    def counts(self, scale: ScaleName, ours: bool) -> Counter[str]:
-        return Counter(
-            cell.ruling
-            for study in self.paper.studies
-            for claim in study.claims
-            if claim.ours == ours
-            for cell in self.cells(study, claim)
-            if cell.scale == scale
-        )
-
-    def tally(self) -> list[str]:
-        """What became of the claims, a sentence a scale."""
-        lines = []
-        for scale in self.tables:
-            theirs, ours = (self.counts(scale, ours) for ours in (False, True))
-            line = f"{scale.capitalize()} scale: {_enumerate(theirs)} on claims of the paper"
-            lines.append(line + (f"; {_enumerate(ours)} on questions of ours." if ours else "."))
-        return lines
-
-    def uniform(self) -> dict[str, list[str]]:
-        """Claims of the paper by what became of them over all settings in which they were run."""
-        everywhere, partly, mixed, failing, nowhere, undecided = GROUPS
-        groups: dict[str, list[str]] = {name: [] for name in GROUPS}
-        for study in self.paper.studies:
-            for claim in study.claims:
-                rulings = {cell.ruling for cell in self.cells(study, claim)} - {"not run"}
-                if claim.ours or not rulings:
-                    continue
-                if {"supported", "contradicted"} <= rulings:
-                    group = mixed
-                elif "supported" in rulings:
-                    group = everywhere if len(rulings) == 1 else partly
-                elif "contradicted" in rulings:
-                    group = nowhere if len(rulings) == 1 else failing
-                else:
-                    group = undecided
-                groups[group].append(claim.name)
-        return {group: names for group, names in groups.items() if names}
-
-    def provenance(self) -> list[str]:
-        lines = []
-        for scale, table in self.tables.items():
-            minutes = table.runs["seconds"].sum() / 60
-            versions = table.about.get("versions", {})
-            named = ", ".join(f"{name} {value}" for name, value in sorted(versions.items()))
-            lines.append(
-                f"{scale.capitalize()} scale: {len(table.runs)} runs, {minutes:,.0f} core-minutes"
-                + (f"; {named}." if named else ".")
-            )
-        return lines
-
-
-def state_effect(claim: Claim, estimate: Estimate | None) -> str:
-    """An effect with its interval in words; empty if there is none."""
-    if estimate is None:
-        return ""
-    value, low, high = estimate.value, estimate.low, estimate.high
-    if isinstance(claim.test, Share):
-        return f"{value:.0%} ({100 * low:.0f} to {100 * high:.0f} %)".replace("%", " %", 1)
-    if isinstance(claim.test, Faster):
-        if math.isnan(value):
-            return "neither groks"
-        if math.isinf(value):
-            least = f"at least {low:.2g} times" if 0 < low < math.inf else ""
-            return (
-                f"{least} (only the reference never groks)".strip()
-                if least
-                else ("only the reference never groks")
-            )
-        if value == 0:
-            most = f"at most {high:.2g} times" if high < math.inf else ""
-            return (
-                f"{most} (only the reference groks)"
-                if most and high
-                else ("only the reference groks")
-            )
-    return str(estimate)
-
-
-def _enumerate(counts: Counter[str]) -> str:
-    total = sum(counts.values())
-    named = ", ".join(f"{counts[ruling]} {ruling}" for ruling in RULINGS if counts[ruling])
-    return f"{named} of {total} verdicts"
-
-
-def _rows(evidence: Evidence) -> tuple[dict[str, Mapping[str, Any]], int]:
-    """The runs that a study has, by name, and how many it lacks."""
-    slots = [
-        row
-        for sample in evidence.samples.values()
-        for arm in sample.arms.values()
-        for row in arm.rows
-    ]
-    return {row["run"]: row for row in slots if row is not None}, slots.count(None)
+    """The paper's own claims in every setting, in brief, as Markdown."""
+    return _markdown_verdicts(Book.read(paper, tables), brief=True)
 
 
 # Figures
@@ -427,22 +164,31 @@ def _groups(book: Book) -> list[str]:
     return [f"{group}: {', '.join(names)}." for group, names in book.uniform().items()]
 
 
-def _markdown_verdicts(book: Book) -> str:
+def _markdown_verdicts(book: Book, brief: bool = False) -> str:
+    """Settings as columns, claims as rows; in brief without our own questions and without n."""
     lines = []
     for wheres, studies in book.blocks():
+        studies = [s for s in studies if not (brief and all(claim.ours for claim in s.claims))]
+        if not studies:
+            continue
         lines += [f"| claim | {' | '.join(wheres)} |", "|---" * (len(wheres) + 1) + "|"]
         for study in studies:
             if not book.studies[study.name]:
                 continue
             lines.append(f"| **{study.source}: {_cell(study.title)}** " + "| " * len(wheres) + "|")
             for claim in study.claims:
+                if brief and claim.ours:
+                    continue
                 found = {cell.where: cell for cell in book.cells(study, claim)}
                 cells = [
-                    f"**{found[w].ruling}**<br>{_cell(found[w].detail)}" if w in found else ""
-                    for w in wheres
+                    f"**{cell.ruling}**<br>{_cell(cell.effect if brief else cell.detail)}"
+                    if (cell := found.get(where))
+                    else ""
+                    for where in wheres
                 ]
                 mine = " *(our question)*" if claim.ours else ""
-                says = f"{_cell(claim.says)}{mine}<br>*{_cell(claim.test.effect)}*"
+                effect = "" if brief else f"<br>*{_cell(claim.test.effect)}*"
+                says = f"{_cell(claim.says)}{mine}{effect}"
                 lines.append(f"| {says} | {' | '.join(cells)} |")
         lines.append("")
     return "\n".join(lines)

@@ -123,9 +123,10 @@ def read_all(paper: Paper, results: Path) -> dict[ScaleName, Tables]:
     return {scale: found for scale, found in tables.items() if len(found.runs)}
 
 
-def write_pages(paper: Paper, results: Path, docs: Path) -> list[Path]:
-    """Pages and figures from whatever tables there are."""
+def write_pages(paper: Paper, results: Path, docs: Path, readme: Path | None = None) -> list[Path]:
+    """Pages and figures from whatever tables there are; on request a README's table, too."""
     tables = read_all(paper, results)
     if not tables:
         raise StoreError(f"There are no tables of {paper.name} in {results}.")
-    return page.write(paper, tables, docs)
+    pages = page.write(paper, tables, docs)
+    return pages if readme is None else [*pages, page.renew(readme, paper, tables)]

@@ -101,7 +101,7 @@ STUDY = Study(
     ),
     draw=figures.draw_acceleration,
     caption="Grok epoch against the strength of the penalty, both on log scales; one dot a seed, "
-    "triangles for runs that had not grokked when their budget ended. The line is the fitted law, "
-    "the band on the left the runs without a penalty.",
+    "triangles for runs that had not grokked when their budget ended. The line is the fitted law; "
+    "the band on the left holds the runs without a penalty, the dashed line their median.",
     read=read,
 )

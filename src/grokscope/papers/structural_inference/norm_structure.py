@@ -129,6 +129,6 @@ STUDY = Study(
         ),
     ),
     draw=figures.draw_outcomes,
-    caption="Final accuracy on unseen examples, one dot a seed. The dashed line is the threshold "
-    "for grokking.",
+    caption="Final accuracy on unseen examples, one dot a seed, a triangle if it did not grok. "
+    "The dashed line is the threshold for grokking.",
 )

@@ -1,0 +1,178 @@
+"""Figures of the structural-inference studies, from made-up runs of every fate."""
+
+from __future__ import annotations
+
+import json
+
+import altair as alt
+import polars as pl
+import pytest
+
+from grokscope.papers.evidence import Tables
+from grokscope.papers.page import draw_together
+from grokscope.papers.structural_inference.figures import marks
+from grokscope.papers.structural_inference.paper import PAPER
+from grokscope.papers.studies import plan
+
+STUDIES = {study.name: study for study in PAPER.studies}
+SEEDS = 3
+
+
+def make_up(spec, grokked, status="finished"):
+    """A row of the runs table."""
+    return {
+        "run": spec.id,
+        "seed": spec.seed,
+        "status": status,
+        "epochs": spec.training.epochs if status == "finished" else 40,
+        "memorised": 100 if status == "finished" else None,
+        "grokked": grokked,
+        "seconds": 6.0,
+        "commit": "abc1234",
+        "test_accuracy": 0.99 if grokked else 0.1,
+        "starved": 50.0 if status == "finished" else None,
+    }
+
+
+def evidence_of(name, scale, make=lambda item: make_up(item.spec, 300 + 10 * item.seed)):
+    """A study with the rows that `make` gives (None: missing), and curves of its baselines."""
+    study = STUDIES[name]
+    items = {item.spec.id: item for item in plan([study], scale, SEEDS)}
+    rows = [row for row in map(make, items.values()) if row is not None]
+    curves = [
+        {"run": row["run"], "epoch": epoch, **dict.fromkeys(study.curves, 0.5)}
+        for row in rows
+        for epoch in (0, 25, 50)
+        if items[row["run"]].arm in study.curve_arms
+    ]
+    runs = pl.DataFrame(rows, infer_schema_length=None)
+    tables = Tables(runs, pl.DataFrame(curves), {"seeds": {name: SEEDS}})
+    return tables.evidence(study, scale)
+
+
+def mixed(item):
+    """Every fourth run is missing, fails, never groks, or groks."""
+    number = int(item.spec.id, 16) % 4
+    if number == 0:
+        return None
+    if number == 1:
+        return make_up(item.spec, None, "failed")
+    return make_up(item.spec, None if number == 2 else 400)
+
+
+def points(chart):
+    """Rows behind the marks that are shaped by how runs ended."""
+    found = []
+
+    def visit(node):
+        if isinstance(node, dict):
+            if "shape" in node.get("encoding", {}):
+                found.extend(node["data"]["values"])
+            for value in node.values():
+                visit(value)
+        elif isinstance(node, list):
+            for value in node:
+                visit(value)
+
+    visit(chart.to_dict(validate=False))
+    return found
+
+
+def words(chart):
+    return json.dumps(chart.to_dict(validate=False), ensure_ascii=False)
+
+
+@pytest.mark.parametrize("name", STUDIES)
+@pytest.mark.parametrize("make", [mixed, lambda item: make_up(item.spec, 500)])
+def test_whatever_runs_there_are_can_be_drawn(name, make):
+    panels = STUDIES[name].draw(evidence_of(name, "smoke", make))
+    assert panels
+    for panel in panels:
+        alt.Chart.from_dict(panel.chart.to_dict(validate=False))  # valid Vega-Lite
+    svg = draw_together(panels)
+    assert svg.startswith("<svg")
+    assert "NaN" not in svg
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_nothing_is_drawn_from_nothing(name):
+    assert list(STUDIES[name].draw(evidence_of(name, "smoke", lambda _: None))) == []
+
+
+@pytest.mark.parametrize("name", ["acceleration", "tickets"])
+def test_a_censored_run_stands_at_its_budget_as_a_triangle(name):
+    def never_with_a_prior(item):
+        return make_up(item.spec, None if item.spec.prior.kind == "oracle" else 300)
+
+    evidence = evidence_of(name, "smoke", never_with_a_prior)
+    budget = next(iter(evidence.samples.values())).budget
+    for panel in STUDIES[name].draw(evidence):
+        drawn = points(panel.chart)
+        helped = [p for p in drawn if p["colour"] == marks.ORACLE]
+        others = [p for p in drawn if p["colour"] != marks.ORACLE]
+        assert {(p["ending"], p["value"]) for p in helped} == {(marks.CENSORED, budget)}
+        assert {(p["ending"], p["value"]) for p in others} == {(marks.GROKKED, 300)}
+        assert marks.ENDINGS[marks.CENSORED].startswith("triangle")
+
+
+def test_a_failed_run_is_a_cross_and_counted():
+    study = STUDIES["acceleration"]
+    evidence = evidence_of(study.name, "smoke", lambda i: make_up(i.spec, None, "failed"))
+    for panel in study.draw(evidence):
+        assert {p["ending"] for p in points(panel.chart)} == {"failed"}
+        assert "9 failed" in panel.note
+
+
+def test_missing_runs_are_counted():
+    def first_seed_only(item):
+        return make_up(item.spec, 300) if item.seed == 0 else None
+
+    panel = STUDIES["tickets"].draw(evidence_of("tickets", "smoke", first_seed_only))[0]
+    arms = len(next(iter(evidence_of("tickets", "smoke").samples.values())).arms)
+    assert f"{2 * arms} of {3 * arms} runs missing" in panel.note
+
+
+def test_outcomes_tell_a_high_accuracy_from_grokking():
+    """A run may end above the threshold without having stayed there: it is no dot."""
+
+    def late(item):
+        return {**make_up(item.spec, None), "test_accuracy": 0.97}
+
+    panel = STUDIES["norm-and-structure"].draw(evidence_of("norm-and-structure", "smoke", late))[0]
+    assert {p["ending"] for p in points(panel.chart)} == {marks.CENSORED}
+    assert "0 of 3" in words(panel.chart)
+
+
+def test_the_law_is_drawn_where_all_its_runs_are_there():
+    def lawful(item):
+        dose = item.spec.prior.strength if item.spec.prior.kind == "oracle" else 0.001
+        return make_up(item.spec, round(300 + 10 / dose) if dose > 0.005 else None)
+
+    def incomplete(item):
+        return None if (item.spec.prior.strength, item.seed) == (3.0, 1) else lawful(item)
+
+    def law_of(make):
+        chart = STUDIES["acceleration"].draw(evidence_of("acceleration", "laptop", make))[0].chart
+        layers = chart.to_dict(validate=False)["layer"]
+        return [layer["data"]["values"] for layer in layers if layer["mark"]["type"] == "line"]
+
+    assert law_of(incomplete) == []
+    (line,) = law_of(lawful)
+    for place in line:
+        assert place["value"] == pytest.approx(300 + 10 / place["dose"], rel=0.05)
+
+
+def test_the_map_says_never_and_shows_gaps():
+    def noisy(item):
+        spec = item.spec
+        if spec.prior.kind == "oracle" and spec.task.alphabet == 1:
+            return None
+        return make_up(spec, None if spec.prior.kind == "none" else 450)
+
+    epochs, starvation = STUDIES["map"].draw(evidence_of("map", "smoke", noisy))
+    cells = {
+        (cell["alphabet"], cell["level"]): cell["text"]
+        for cell in epochs.chart.to_dict(validate=False)["data"]["values"]
+    }
+    assert cells == {(1, 0): "never", (29, 0): "never", (1, 1): "–", (29, 1): "450"}
+    assert '"50"' in words(starvation.chart)

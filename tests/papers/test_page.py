@@ -1,0 +1,209 @@
+"""The page of a paper: complete, closed to gaps, self-contained, always the same."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import re
+
+import polars as pl
+import pytest
+import tiny_paper
+
+from grokscope.errors import SpecError
+from grokscope.papers import page
+from grokscope.papers.book import state_effect
+from grokscope.papers.evidence import Tables
+from grokscope.papers.judgements import Faster, Level, Share, Trend
+from grokscope.papers.studies import Claim, plan
+from grokscope.verdicts import Estimate
+
+PAPER = tiny_paper.PAPER
+FASTER = Claim("faster", "It is faster.", Faster("a", "b", least=1.25))
+
+
+def make_tables(scale="laptop", seeds=5, lacking=None, paper=PAPER):
+    """Runs without a prior grok at 80 and never in turn, runs with one at 20. `lacking` says which
+    planned runs to leave out."""
+    items = {item.spec.id: item for item in plan(paper.studies, scale, seeds)}
+    rows = [
+        {
+            "run": name,
+            "seed": item.seed,
+            "status": "finished",
+            "epochs": 100,
+            "memorised": 10,
+            "grokked": 20 if item.spec.prior.kind == "oracle" else (80, None)[item.seed % 2],
+            "seconds": 60.0,
+            "commit": "abc1234",
+            "test_accuracy": 1.0,
+        }
+        for name, item in items.items()
+        if lacking is None or not lacking(item)
+    ]
+    about = {"seeds": {study.name: seeds for study in paper.studies}, "versions": {"jax": "1.2"}}
+    return Tables(pl.DataFrame(rows, infer_schema_length=None), pl.DataFrame(), about)
+
+
+def render(paper=PAPER, **tables):
+    book = page.Book.read(paper, tables)
+    return page.render_markdown(book), page.render_html(book)
+
+
+@pytest.fixture(scope="module")
+def texts():
+    """Markdown and HTML of five seeds at laptop scale."""
+    return render(laptop=make_tables())
+
+
+def test_every_claim_has_its_row_with_verdict_effect_interval_and_seeds(texts):
+    markdown, html = texts
+    for study in PAPER.studies:
+        for claim in study.claims:
+            assert f"| {claim.says}<br>" in markdown
+            assert f">{claim.says}<small>{claim.test.effect}</small>" in html
+            assert claim.test.describe() in markdown
+    assert "| claim | laptop, constant |" in markdown
+    assert "**inconclusive**<br>60 % (19 to 92 %), n\u00a05" in markdown
+    assert re.search(r"\*\*supported\*\*<br>4 \(.*4.*\), n\u00a05", markdown)
+    assert '<span class="chip supported">supported</span>' in html
+
+
+def test_the_brief_table_renews_a_readme(tmp_path):
+    tables = {"laptop": make_tables()}
+    brief = page.verdict_table(PAPER, tables)
+    assert brief.startswith("| claim | laptop, constant |")
+    assert "**inconclusive**<br>60 % (19 to 92 %) |" in brief
+    readme = tmp_path / "README.md"
+    readme.write_text(f"# Mine\n\n{page.BEGIN}\nold\n{page.END}\n\nMore.\n")
+    page.renew(readme, PAPER, tables)
+    assert readme.read_text() == f"# Mine\n\n{page.BEGIN}\n{brief}{page.END}\n\nMore.\n"
+    page.renew(readme, PAPER, tables)  # and again
+    assert readme.read_text().count(brief) == 1
+    readme.write_text("# Mine\n")
+    with pytest.raises(SpecError, match="needs the two lines"):
+        page.renew(readme, PAPER, tables)
+
+
+def test_the_tally_is_counted(texts):
+    markdown, _ = texts
+    assert (
+        "Laptop scale: 1 supported, 1 inconclusive of 2 verdicts on claims of the paper."
+        in markdown
+    )
+    assert "- Supported in every setting: faster." in markdown
+    assert "- Open: groks." in markdown
+
+
+def test_a_missing_run_takes_the_verdict_away():
+    tables = make_tables(lacking=lambda i: i.spec.prior.kind == "oracle" and i.seed == 3)
+    markdown, html = render(laptop=tables)
+    assert "**supported**" not in markdown
+    assert 'class="chip supported"' not in html
+    assert "**not run**" in markdown
+    assert '<span class="chip not-run">not run</span>' in html
+    assert "9 of 10 runs, 5 of them shared with other studies; 9 core-minutes" in markdown
+
+
+def test_smoke_is_shown_only_where_there_is_nothing_larger():
+    smoke = make_tables("smoke", 1)
+    alone, _ = render(smoke=smoke)
+    assert "smoke, constant" in alone
+    both, _ = render(smoke=smoke, laptop=make_tables())
+    assert "smoke" not in both
+
+
+def test_how_it_was_obtained(texts):
+    markdown, html = texts
+    for text in (markdown, html):
+        assert "grokscope reproduce tiny second --scale laptop" in text
+        assert "10 runs, 5 of them shared with other studies; 10 core-minutes" in text
+        assert "commit abc1234" in text
+        assert "jax 1.2" in text
+        assert PAPER.deviations[0] in text
+
+
+def test_questions_of_ours_are_marked():
+    first, second = PAPER.studies
+    asked = dataclasses.replace(second.claims[0], ours=True)
+    paper = dataclasses.replace(
+        PAPER, studies=(first, dataclasses.replace(second, claims=(asked,)))
+    )
+    markdown, html = render(paper, laptop=make_tables())
+    assert "The prior is faster. *(our question)*" in markdown
+    assert 'The prior is faster. <span class="ours">our question</span>' in html
+    assert "1 supported of 1 verdicts on questions of ours" in markdown
+
+
+def test_the_page_needs_nothing_else(texts):
+    _, html = texts
+    assert not re.search(r"<(script|link|img|iframe)\b", html)
+    assert not re.search(r"""(src|href)=["'](?!#)""", html)
+    assert "@import" not in html
+    assert set(re.findall(r"https?://[^\s\"'<]+", html)) <= {
+        "http://www.w3.org/2000/svg",
+        "http://www.w3.org/1999/xlink",
+    }
+    assert "<svg" in html
+    names = re.findall(r'\bid="([^"]+)"', html)
+    assert len(names) == len(set(names))
+    assert set(re.findall(r'href="#([^"]+)"', html)) <= set(names)
+
+
+def test_text_is_escaped():
+    first, second = PAPER.studies
+    odd = dataclasses.replace(first.claims[0], says="Is a < b | c & <script>alert(1)</script>?")
+    paper = dataclasses.replace(PAPER, studies=(dataclasses.replace(first, claims=(odd,)), second))
+    markdown, html = render(paper, laptop=make_tables())
+    assert "<script>" not in html
+    assert "a &lt; b | c &amp; &lt;script&gt;" in html
+    row = next(line for line in markdown.splitlines() if line.startswith("| Is a"))
+    assert "\\| c" in row
+    assert "<script>" not in row
+
+
+@pytest.mark.parametrize(
+    ("estimate", "text"),
+    [
+        (Estimate(2.1, 1.6, 3.0, 5), "2.1 (1.6 to 3)"),
+        (Estimate(2.1, 1.6, math.inf, 5), "2.1 (at least 1.6)"),
+        (
+            Estimate(math.inf, 1.8, math.inf, 5),
+            "at least 1.8: only the reference never groks",
+        ),
+        (Estimate(math.inf, math.inf, math.inf, 5), "only the reference never groks"),
+        (Estimate(math.inf, -math.inf, math.inf, 1), "only the reference never groks"),
+        (Estimate(0.0, 0.0, 0.7, 5), "at most 0.7: only the reference groks"),
+        (Estimate(0.0, 0.0, 0.0, 5), "only the reference groks"),
+        (Estimate(math.nan, -math.inf, math.inf, 5), "neither groks"),
+        (Estimate(1.5, -math.inf, math.inf, 1), "1.5 (no interval)"),
+    ],
+)
+def test_speed_ups_read_well(estimate, text):
+    assert state_effect(FASTER, estimate) == text
+
+
+def test_other_effects_read_well():
+    share = Claim("share", "They grok.", Share("a", "grok"))
+    assert state_effect(share, Estimate(0.8, 0.34, 0.99, 5)) == "80 % (34 to 99 %)"
+    level = Claim("level", "It is high.", Level("a", "x", "height", low=1))
+    assert state_effect(level, Estimate(3.0, -math.inf, 4.0, 5)) == "3 (at most 4)"
+    trend = Claim("trend", "It falls.", Trend(lambda arm: 1.0, "dose"))
+    assert state_effect(trend, None) == ""
+
+
+def test_pages_come_out_the_same(tmp_path):
+    tables = {"laptop": make_tables()}
+    first = page.write(PAPER, tables, tmp_path / "first")
+    second = page.write(PAPER, tables, tmp_path / "second")
+    names = [path.relative_to(tmp_path / "first").as_posix() for path in first]
+    assert names == [
+        "figures/tiny-first-laptop.svg",
+        "figures/tiny-second-laptop.svg",
+        "tiny.md",
+        "tiny.html",
+    ]
+    for one, other in zip(first, second, strict=True):
+        assert one.read_bytes() == other.read_bytes()
+    markdown = (tmp_path / "first" / "tiny.md").read_text()
+    assert set(re.findall(r"\]\((figures/[^)]+)\)", markdown)) == set(names[:2])
