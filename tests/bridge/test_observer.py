@@ -14,6 +14,7 @@ import numpy as np
 
 from grokscope import cli
 from grokscope.bridge import CaptureError, Observer, ReadModule, StructuralPrior
+from grokscope.bridge.scoring import move
 from grokscope.certificates import certify, inapplicable
 from grokscope.errors import SpecError, StoreError
 from grokscope.report import CHARTS, group_runs
@@ -288,10 +289,9 @@ def test_other_batches_and_models(make_gpt2, hf_batch, store):
     assert free.measure(0, given)["divergence"] == pytest.approx(fixed["divergence"])
     loss = model.eval()(**hf_batch).loss.item()
     assert fixed["train_loss"] == pytest.approx(loss, rel=1e-5)
-    meta = {name: tensor.numpy() for name, tensor in hf_batch.items()}
-    moved = {name: torch.from_numpy(array) for name, array in meta.items()}
-    row = Observer(model, "c", informative=[0, 2], test=moved, store=store).measure(0, given)
-    assert row["test_loss"] == pytest.approx(loss, rel=1e-5)
+    nested = move({"a": given["places"], "b": [given["labels"], "text"]}, torch.device("meta"))
+    assert (nested["a"].device.type, nested["b"][0].device.type) == ("meta", "meta")
+    assert nested["b"][1] == "text"
 
 
 def test_bad_input_gets_a_sentence(make_nano, batch, store):
