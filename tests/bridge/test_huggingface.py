@@ -112,3 +112,5 @@ def test_what_cannot_work_is_said(make_gpt2, hf_batch, tmp_path):
     callback = GrokscopeCallback(prior=StructuralPrior(model, informative=[0]))
     with pytest.raises(SpecError, match="label smoothing"):
         train(model, hf_batch, [callback], tmp_path, label_smoothing_factor=0.1)
+    with pytest.raises(SpecError, match="leave torch_compile off"):
+        train(model, hf_batch, [callback], tmp_path, torch_compile=True)

@@ -51,6 +51,11 @@ class GrokscopeCallback(TrainerCallback):
                     "With label smoothing the Trainer ignores the loss that the model returns, and "
                     "with it the prior; set label_smoothing_factor to 0."
                 )
+            if args.torch_compile:
+                raise SpecError(
+                    "The Trainer compiles the model, and nothing can be recorded in compiled code; "
+                    "leave torch_compile off, or add prior.penalty(step, batch) in a loop of yours."
+                )
             model = self.prior.model
             self._hooks = [
                 model.register_forward_pre_hook(self._before),

@@ -20,9 +20,8 @@ from grokscope import theory
 from grokscope.certificates.inspection import draw_pairs, make_inspector
 from grokscope.engine.members import make_member, structure_threshold
 from grokscope.errors import StoreError
-from grokscope.measures.attention import TINY
 from grokscope.models import minimal
-from grokscope.observed import PER_EXAMPLE, ObservedSpec
+from grokscope.observed import ObservedSpec
 from grokscope.optim import ORTHOGONALISED
 from grokscope.spec import OptimiserSpec, RunSpec
 from grokscope.store import Run, Store
@@ -58,16 +57,18 @@ def certify(run: Run, store: Store | None = None) -> pl.DataFrame:
     if run.status != "finished":
         raise StoreError(f"Run {run.id} is {run.status}; only finished runs can be certified.")
     if isinstance(run.about, ObservedSpec):
-        return _table(_from_observation(run, run.about))
+        from grokscope.certificates.observation import check_observation  # it builds on this module
+
+        return _table(check_observation(run, run.about))
     store = store or Store(run.path.parent)
     curve = {name: run.curve[name].to_numpy() for name in _SCALARS}
     rows = [
         *_from_checkpoints(run, store),
-        *_structure(structure_threshold(run.spec), curve),
+        *structure_checks(structure_threshold(run.spec), curve),
         *_norm_contraction(run.spec, curve, run.weights()),
-        *_plateau(run, run.spec.optimiser, curve),
+        *plateau_checks(run, run.spec.optimiser, curve),
         *_prior_decay(run.spec, curve, np.array(run.curve["attention"].to_list())),
-        *_variance_contraction(run, run.spec.optimiser, curve),
+        *variance_checks(run, run.spec.optimiser, curve),
     ]
     return _table(rows)
 
@@ -126,7 +127,7 @@ def inspect_run(
         yield (last if epoch is None else epoch), {n: float(v) for n, v in numbers.items()}
 
 
-def _upper(
+def upper_check(
     name: str, statement: int, epoch: int, measured: float, bound: float, note: str = ""
 ) -> Certificate:
     """measured <= bound."""
@@ -142,7 +143,7 @@ def _from_checkpoints(run: Run, store: Store) -> Iterator[Certificate]:
     frozen = run.spec.interventions.frozen_attention != "no"
     softmax = run.spec.model.attention == "softmax"
     for epoch, seen in inspect_run(run, store, [*run.snapshots, None]):
-        at = partial(_upper, epoch=epoch)
+        at = partial(upper_check, epoch=epoch)
         yield at(
             "Lipschitz constant", 3, measured=seen["lipschitz"], bound=seen["lipschitz_from_norm"]
         )
@@ -211,7 +212,7 @@ def _from_checkpoints(run: Run, store: Store) -> Iterator[Certificate]:
             )
 
 
-def _structure(threshold: float, curve: dict[str, np.ndarray]) -> Iterator[Certificate]:
+def structure_checks(threshold: float, curve: dict[str, np.ndarray]) -> Iterator[Certificate]:
     """B_tau at the run's tau (half of the oracle's share unless set): a condition, not a law."""
     for epoch, share, weakest in zip(
         curve["epoch"], curve["structure_share"], curve["weakest_min"], strict=True
@@ -274,10 +275,10 @@ def _norm_contraction(
     note = f"the bound contracts only above a norm of {floor:.0f}"
     for row, bound in zip(rows, bounds, strict=True):
         epoch, norm = int(epochs[row + 1]), float(norms[row + 1])
-        yield _upper("norm contraction", 1, epoch, norm, float(bound), note)
+        yield upper_check("norm contraction", 1, epoch, norm, float(bound), note)
 
 
-def _plateau(
+def plateau_checks(
     run: Run, optimiser: OptimiserSpec, curve: dict[str, np.ndarray]
 ) -> Iterator[Certificate]:
     """Eq. 5 over the plateau that was found: decay alone needs so long for its fall of the norm."""
@@ -342,7 +343,7 @@ def _prior_decay(
     end = int(reached[0]) if len(reached) else len(time) - 1
     at = int(curve["epoch"][first + end])
     if len(reached) or time[end] > latest:  # else the run was watched too briefly to tell
-        yield _upper("prior's delay", 13, at, float(time[end]), latest, note)
+        yield upper_check("prior's delay", 13, at, float(time[end]), latest, note)
     exponential = theory.exponential_envelope(divergence[0], constant, strength, time)
     hyperbolic = theory.hyperbolic_envelope(
         divergence[0], mass, informative, distractors, strength, time
@@ -356,10 +357,10 @@ def _prior_decay(
         ):
             epoch = int(curve["epoch"][first + index])
             limit = float(bound[index])
-            yield _upper(name, 12, epoch, divergence[index], limit, f"{note}; {says}")
+            yield upper_check(name, 12, epoch, divergence[index], limit, f"{note}; {says}")
 
 
-def _variance_contraction(
+def variance_checks(
     run: Run, optimiser: OptimiserSpec, curve: dict[str, np.ndarray]
 ) -> Iterator[Certificate]:
     """Conjecture E.1 over the plateau: decay alone would shrink the variance by this factor."""
@@ -376,59 +377,7 @@ def _variance_contraction(
     )
     note = f"{first:.3g} to {last:.3g}; decay alone would leave {first * decay:.2g}"
     # The conjecture is that it contracts at all; the bound is therefore the value at the start.
-    yield _upper("variance contraction", 14, int(end), last, first, note=note)
-
-
-def _from_observation(run: Run, spec: ObservedSpec) -> Iterator[Certificate]:
-    """The statements that a watched model of the user's can be held against."""
-    known = {n for n in run.curve.columns if not run.curve[n].dtype.is_nested()}
-    curve = {name: run.curve[name].to_numpy() for name in known}
-    missing = inapplicable(run)
-    if 2 not in missing:
-        yield from _structure(spec.training.structure_threshold, curve)
-    if 8 not in missing:
-        k = len(spec.watch.informative.split(", "))
-        for epoch, furthest, weakest in zip(
-            curve["epoch"], curve["divergence_max"], curve["weakest_min"], strict=True
-        ):
-            allowed = -math.log(k * max(float(weakest), TINY))
-            yield _upper("divergence", 8, int(epoch), float(furthest), allowed)
-    if spec.optimiser is not None and 10 not in missing:
-        yield from _plateau(run, spec.optimiser, curve)
-    if spec.optimiser is not None and 14 not in missing:
-        yield from _variance_contraction(run, spec.optimiser, curve)
-
-
-def inapplicable(run: Run) -> dict[int, str]:
-    """Statements that cannot be held against a run, and why. All can against a lab run."""
-    spec = run.about
-    if not isinstance(spec, ObservedSpec):
-        return {}
-    reasons = {
-        1: "needs the shape and the decay of each MLP weight, which are not watched",
-        3: "is about the two-layer MLP of the minimal transformer",
-        **dict.fromkeys((4, 5, 6, 7), "needs the values that attention mixes, not watched"),
-        9: "needs the Lipschitz constant of all that follows attention",
-        11: "is an identity of softmax; the lab checks it",
-        **dict.fromkeys((12, 13), "is about one layer and one head that a prior alone moves"),
-        15: "needs pairs of inputs that differ in one informative position",
-    }
-    if not spec.watch.informative:
-        reasons |= dict.fromkeys((2, 8), "needs the informative positions, which were not named")
-    elif spec.watch.informative == PER_EXAMPLE:
-        reasons[8] = "needs the same number of informative positions in every example"
-    plateau = next(phase for phase in run.outcome["phases"] if phase["name"] == "plateau")
-    columns = run.curve.columns
-    rates = run.curve["learning_rate"].n_unique() if "learning_rate" in columns else 1
-    if spec.optimiser is None or spec.optimiser.weight_decay == 0:
-        reasons |= dict.fromkeys((10, 14), "needs AdamW with weight decay (Observer(optimizer=))")
-    elif rates > 1:
-        reasons |= dict.fromkeys((10, 14), "needs a constant learning rate")
-    elif plateau["start"] is None:
-        reasons |= dict.fromkeys((10, 14), "needs a plateau, and none was found")
-    elif plateau["end"] is None or "mlp_norm" not in columns:
-        reasons[10] = "needs a plateau that has ended, and the norm of the MLP"
-    return dict(sorted(reasons.items()))
+    yield upper_check("variance contraction", 14, int(end), last, first, note=note)
 
 
 def _at(curve: dict[str, np.ndarray], name: str, epoch: int) -> float:
