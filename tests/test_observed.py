@@ -67,7 +67,7 @@ def test_lab_and_watched_runs_share_a_store(tiny, store):
         "train_accuracy": np.ones(3, np.float32),
     }
     run = store.begin(FULL)
-    outcome = conclude(FULL.training, curve)
+    outcome = conclude(FULL, curve)
     assert outcome["memorised"]["epoch"] == 0
     assert outcome["grokked"]["observed_until"] is None
     store.finish(run, curve, None, outcome, {"segments": []})

@@ -96,7 +96,7 @@ def make_run(tmp_path: Path) -> MakeRun:
             for name, column in curve.items():
                 if name != "epoch":
                     column[-1] = np.nan
-        outcome = conclude(spec.training, curve, failed)
+        outcome = conclude(spec, curve, failed)
         store.finish(run, curve, {"w": np.zeros(1, np.float32)}, outcome, provenance)
         return run
 

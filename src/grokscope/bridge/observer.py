@@ -172,7 +172,7 @@ class Observer:
         if self.run is None:
             raise StoreError("Nothing was measured, so there is nothing to finish.")
         curve = self.curve
-        outcome = conclude(self._training, curve, failed)
+        outcome = conclude(self.run.about, curve, failed)
         if failed < 0:
             outcome["ended_by"] = "its training loop"
         self.store.finish(self.run, curve, self._weights(), outcome, {"segments": self._segments})

@@ -156,7 +156,7 @@ def _save(progress: Progress, state: Any, store: Store, listen: Listener) -> boo
         store.save_progress(run, curve, _flatten(state), provenance)
         listen(progress.event("advanced"))
         return False
-    outcome = conclude(progress.spec.training, curve, int(state.failed))
+    outcome = conclude(progress.spec, curve, int(state.failed))
     store.finish(run, curve, state.params, outcome, provenance)
     listen(progress.event("failed" if outcome["status"] == "failed" else "finished"))
     return True

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from grokscope.observed import AnySpec
 from grokscope.spec import TrainingSpec
 
 
@@ -161,10 +162,9 @@ def find_phases(curve: Mapping[str, np.ndarray], training: TrainingSpec) -> list
     ]
 
 
-def conclude(
-    training: TrainingSpec, curve: Mapping[str, np.ndarray], failed: int = -1
-) -> dict[str, Any]:
+def conclude(spec: AnySpec, curve: Mapping[str, np.ndarray], failed: int = -1) -> dict[str, Any]:
     """The outcome of a curve: event times, phases, why it ended, and the last row."""
+    training = spec.training
     epochs = int(curve["epoch"][-1])
     reason = "not finite" if failed >= 0 else "budget" if epochs >= training.epochs else "grokked"
     return {
