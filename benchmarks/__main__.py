@@ -21,7 +21,7 @@ from grokscope.certificates import certify
 from grokscope.engine.compilation import prepare
 from grokscope.engine.members import make_member
 from grokscope.engine.program import _train_step, make_program, measure
-from grokscope.engine.provenance import count_threads
+from grokscope.provenance import count_threads
 
 ROUNDS = 9
 EPOCHS = 20  # a call

@@ -32,3 +32,10 @@ def test_the_core_needs_no_torch():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert "grokscope" in done.stdout
     assert "torch" not in done.stdout.split()
+
+
+def test_the_bridge_says_what_it_needs():
+    code = "import sys; sys.modules['torch'] = None; import grokscope; import grokscope.bridge"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode != 0
+    assert "pip install 'grokscope[torch]'" in done.stderr

@@ -34,9 +34,22 @@ def test_the_gate_runs_the_readmes_test_command():
 
 
 def test_the_example_is_python():
-    (code,) = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+    code, _ = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
     compile(code, "README", "exec")
     assert len([line for line in code.splitlines() if line]) <= 8
+
+
+def test_the_small_gpt2_is_as_its_tables_say():
+    table = pl.read_parquet(ROOT / "results/bridge/outcomes.parquet")
+    noise, few = (table.filter(pl.col("distractors") == count) for count in (23, 2))
+    grokked = {
+        arm: frame.filter(pl.col("arm") == arm)["grokked"].count()
+        for frame in (noise,)
+        for arm in ("no prior", "oracle prior")
+    }
+    assert grokked == {"no prior": 0, "oracle prior": 4}
+    assert "made 4 of 5 seeds grok where none did without" in README.replace("\n", " ")
+    assert few.group_by("arm").agg(pl.col("grokked").count())["grokked"].to_list() == [1, 1]
 
 
 def test_theory_numbers_are_those_of_the_tables():

@@ -210,7 +210,7 @@ def do_show(options: Show) -> int:
         made = run.provenance if run.ended else None
         data = {
             "run": run.id,
-            "spec": to_dict(run.spec),
+            "spec": to_dict(run.about),
             "outcome": outcome,
             "provenance": made,
         }
@@ -250,7 +250,7 @@ def do_report(options: Report) -> int:
 def do_certify(options: Certify) -> int:
     import io
 
-    from grokscope.certificates import certify, summarise
+    from grokscope.certificates import certify, inapplicable, summarise
     from grokscope.engine.compilation import prepare
     from grokscope.report import certificate_chart, save_chart
     from grokscope.report.files import SUFFIXES, write_file
@@ -262,8 +262,11 @@ def do_certify(options: Certify) -> int:
     if out is not None and out.suffix not in (*SUFFIXES, ".csv", ".parquet"):
         raise SpecError(f"--out is {out.name!r}; end it in .csv, .parquet, {', '.join(SUFFIXES)}.")
     store = Store(options.store)
-    table = certify(store.get(options.run), store)
+    run = store.get(options.run)
+    table = certify(run, store)
     say(certificate_table(summarise(table)))
+    for statement, reason in inapplicable(run).items():
+        print(f"{statement:>2} not applicable: {reason}")
     if out is not None:
         if out.suffix == ".parquet":
             table.write_parquet(buffer := io.BytesIO())

@@ -246,7 +246,7 @@ def canonical_json(spec: RunSpec) -> str:
     return json.dumps(differences(spec), sort_keys=True, separators=(",", ":"))
 
 
-def to_dict(spec: RunSpec) -> dict[str, Any]:
+def to_dict(spec: Any) -> dict[str, Any]:
     """Every field, for people to read; `from_dict` takes it back."""
     return dataclasses.asdict(spec)
 

@@ -38,7 +38,8 @@ from grokscope.files import (
     write_curve,
     write_json,
 )
-from grokscope.spec import RunSpec, flatten, from_dict, to_dict
+from grokscope.observed import AnySpec, ObservedSpec, lab_spec, read_spec
+from grokscope.spec import RunSpec, flatten, to_dict
 
 if TYPE_CHECKING:
     import polars as pl
@@ -63,11 +64,17 @@ class Run:
         self.id = path.name
 
     def __repr__(self) -> str:
-        return f"<Run {self.id} {self.status}: {describe(self.spec)}>"
+        return f"<Run {self.id} {self.status}: {describe(self.about)}>"
 
     @cached_property
+    def about(self) -> AnySpec:
+        """What was asked of the lab, or what is known of a model of the user's that was watched."""
+        return read_spec(read_json(self.path / SPEC))
+
+    @property
     def spec(self) -> RunSpec:
-        return from_dict(read_json(self.path / SPEC))
+        """What was asked of the lab; a sentence for a run that was only watched (see `about`)."""
+        return lab_spec(self.about)
 
     @property
     def status(self) -> Status:
@@ -98,6 +105,10 @@ class Run:
     def weights(self, epoch: int | None = None) -> dict[str, np.ndarray]:
         """The final weights, or those of a snapshot."""
         if epoch is None:
+            if self.ended and not (self.path / WEIGHTS).exists():
+                raise StoreError(
+                    f"Run {self.id} has no weights; Observer(keep_weights=True) keeps."
+                )
             return read_arrays(self.path / WEIGHTS)
         if epoch not in self.snapshots:
             raise StoreError(f"Run {self.id} has no snapshot at epoch {epoch}.")
@@ -149,7 +160,7 @@ class Store:
             raise StoreError(f"{name!r} is ambiguous: {', '.join(found[:5])}. Give more digits.")
         return self._run(name if name in found else found[0])
 
-    def find(self, spec: RunSpec) -> Run:
+    def find(self, spec: AnySpec) -> Run:
         """The entry of a spec, present or not."""
         return self._run(spec.id)
 
@@ -173,7 +184,7 @@ class Store:
                         name: final.get(name)
                         for name in ("train_accuracy", "test_accuracy", "structure_share")
                     },
-                    **{k.replace(".", "_"): v for k, v in flatten(to_dict(run.spec))},
+                    **{k.replace(".", "_"): v for k, v in flatten(to_dict(run.about))},
                 }
             )
         return pl.DataFrame(rows, infer_schema_length=None)
@@ -220,7 +231,7 @@ class Store:
             if mine:
                 lock.release()
 
-    def begin(self, spec: RunSpec) -> Run:
+    def begin(self, spec: AnySpec) -> Run:
         """The entry of a run that is about to be trained."""
         run = self._run(spec.id)
         with disk_sentences(self.root):
@@ -235,15 +246,16 @@ class Store:
         self,
         run: Run,
         curve: Mapping[str, np.ndarray],
-        state: Mapping[str, np.ndarray],
+        state: Mapping[str, np.ndarray] | None,
         provenance: Mapping[str, Any],
     ) -> None:
         """A resume point. The curve comes first: if we die in between it has rows too many, which
-        `load_progress` cuts off."""
+        `load_progress` cuts off. A training loop of the user's own keeps its `state` itself."""
         with disk_sentences(self.root):
             write_curve(run.path / CURVE, curve)
             write_json(run.path / PROVENANCE, provenance)
-            write_arrays(run.path / RESUME, state)
+            if state is not None:
+                write_arrays(run.path / RESUME, state)
 
     def load_progress(self, run: Run) -> tuple[dict[str, np.ndarray], pl.DataFrame] | None:
         """State and curve up to it, or None if there is nothing to go on from."""
@@ -264,17 +276,20 @@ class Store:
         self,
         run: Run,
         curve: Mapping[str, np.ndarray],
-        weights: Mapping[str, np.ndarray],
+        weights: Mapping[str, np.ndarray] | None,
         outcome: Mapping[str, Any],
         provenance: Mapping[str, Any],
     ) -> None:
-        """Everything, the outcome last: whoever sees it can trust the rest."""
+        """Everything, the outcome last: whoever sees it can trust the rest. `weights` may be None
+        for a model of the user's own."""
         with disk_sentences(self.root):
             write_curve(run.path / CURVE, curve, durable=True)
-            write_arrays(run.path / WEIGHTS, weights, durable=True)
+            if weights is not None:
+                write_arrays(run.path / WEIGHTS, weights, durable=True)
             write_json(run.path / PROVENANCE, provenance)
             kept = sorted((run.path / SNAPSHOTS).glob("*.safetensors"))
-            names = [SPEC, CURVE, WEIGHTS, *(f"{SNAPSHOTS}/{path.name}" for path in kept)]
+            names = [SPEC, CURVE, *(f"{SNAPSHOTS}/{path.name}" for path in kept)]
+            names += [] if weights is None else [WEIGHTS]
             sums = {name: checksum(run.path / name) for name in names}
             write_json(run.path / OUTCOME, {**outcome, "files": sums}, durable=True)
             (run.path / RESUME).unlink(missing_ok=True)
@@ -307,17 +322,10 @@ class Store:
         if not (run.path / SPEC).exists():
             return Problem(run.path, "foreign", f"it has no {SPEC}; move it elsewhere")
         try:
-            if run.spec.id != run.id:
-                return Problem(run.path, "foreign", f"its spec belongs to run {run.spec.id}")
+            if run.about.id != run.id:
+                return Problem(run.path, "foreign", f"its spec belongs to run {run.about.id}")
             if not run.ended:
-                done = self.load_progress(run)
-                rows = 0 if done is None else int(done[0]["step"])
-                return Problem(
-                    run.path,
-                    "partial",
-                    f"under way or interrupted at epoch {rows} of {run.spec.training.epochs}; "
-                    "train the same spec again to go on",
-                )
+                return Problem(run.path, "partial", self._progress(run))
             sums = run.outcome["files"]
             for name, expected in sums.items():
                 if checksum(run.path / name) != expected:
@@ -326,11 +334,23 @@ class Store:
             return Problem(run.path, "damaged", str(error).rstrip("."))
         return None
 
+    def _progress(self, run: Run) -> str:
+        """How far a run came that has no outcome, and how it goes on."""
+        if isinstance(run.about, ObservedSpec):
+            rows = run.curve["epoch"][-1] if (run.path / CURVE).exists() else 0
+            return f"watched up to step {rows}; its training loop is under way or was interrupted"
+        done = self.load_progress(run)
+        rows = 0 if done is None else int(done[0]["step"])
+        return (
+            f"under way or interrupted at epoch {rows} of {run.spec.training.epochs}; train the "
+            "same spec again to go on"
+        )
+
     def _run(self, name: str) -> Run:
         return Run(self.root / name)
 
 
-def describe(spec: RunSpec) -> str:
+def describe(spec: AnySpec) -> str:
     """What sets a run apart from the defaults, in one line."""
     changed = spec.changed()
     changed.pop("task.fingerprint", None)
@@ -348,13 +368,13 @@ def _is_id(name: str) -> bool:
 
 def _is_spec_of(run: Run) -> bool:
     try:
-        return run.spec.id == run.id
+        return run.about.id == run.id
     except GrokscopeError:
         return False
 
 
 def _readable(run: Run) -> bool:
     try:
-        return run.spec is not None and (not run.ended or "status" in run.outcome)
+        return run.about is not None and (not run.ended or "status" in run.outcome)
     except GrokscopeError:
         return False

@@ -4,7 +4,7 @@ no terminal, plain lines."""
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemaining
 from rich.table import Table
 
 from grokscope.engine.events import Event
+from grokscope.observed import AnySpec, ObservedSpec
 from grokscope.spec import RunSpec
 from grokscope.store import Run, describe
 
@@ -188,6 +189,7 @@ def plain_table(*columns: tuple[str, str], caption: str | None = None) -> Table:
 def outcome_table(runs: Sequence[Run], names: dict[str, str] | None = None) -> Table:
     """A line a run: when it memorised, when it grokked, its plateau, its routing."""
     names = names or {}
+    units = " or ".join(sorted({unit_of(run.about) for run in runs}))
     table = plain_table(
         ("run", "left"),
         ("memorised at", "right"),
@@ -196,12 +198,12 @@ def outcome_table(runs: Sequence[Run], names: dict[str, str] | None = None) -> T
         ("test", "right"),
         ("structure", "right"),
         *([] if names else [("", "left")]),
-        caption="times in epochs; test: final accuracy on unseen examples; structure: share of "
+        caption=f"times in {units}; test: final accuracy on unseen examples; structure: share of "
         "inputs that satisfy the structural condition",
     )
     for run in runs:
         first = names.get(run.id) or run.id[:8]
-        last = [] if names else [describe(run.spec)]
+        last = [] if names else [describe(run.about)]
         if not run.ended:
             table.add_row(first, "under way", *[""] * 4, *last)
             continue
@@ -216,8 +218,8 @@ def outcome_table(runs: Sequence[Run], names: dict[str, str] | None = None) -> T
             event_text(outcome["memorised"]),
             event_text(outcome["grokked"]),
             plateau_text(outcome),
-            f"{final['test_accuracy']:.3f}",
-            f"{final['structure_share']:.0%}",
+            _measured(final.get("test_accuracy"), ".3f"),
+            _measured(final.get("structure_share"), ".0%"),
             *last,
         )
     return table
@@ -243,7 +245,18 @@ def phase_text(phase: dict[str, Any]) -> str:
 
 
 def event_text(event: dict[str, Any]) -> str:
+    if event["observed_until"] is None:
+        return "not measured"
     return f"not by {event['observed_until']}" if event["epoch"] is None else str(event["epoch"])
+
+
+def unit_of(spec: AnySpec) -> str:
+    return "steps" if isinstance(spec, ObservedSpec) else "epochs"
+
+
+def _measured(value: float | None, form: str) -> str:
+    """A model of the user's own may lack a measure."""
+    return "-" if value is None else format(value, form)
 
 
 def plateau_text(outcome: dict[str, Any]) -> str:
@@ -257,10 +270,13 @@ def plateau_text(outcome: dict[str, Any]) -> str:
 
 def show_run(run: Run) -> list[RenderableType]:
     """One run in full."""
-    parts: list[RenderableType] = [f"[bold]{run.id}[/]  {run.status}", describe(run.spec), ""]
+    parts: list[RenderableType] = [f"[bold]{run.id}[/]  {run.status}", describe(run.about), ""]
     if not run.ended:
         rows = run.curve
-        parts.append(f"{len(rows)} rows so far, the last at epoch {rows['epoch'][-1]}.")
+        unit = unit_of(run.about).rstrip("s")
+        parts.append(f"{len(rows)} rows so far, the last at {unit} {rows['epoch'][-1]}.")
+        latest = {n: v for n, v in rows.row(-1, named=True).items() if isinstance(v, float)}
+        parts += ["", _measures("latest measure", latest)]
         return parts
     parts.append(outcome_table([run], {run.id: run.id[:8]}))
     outcome = run.outcome
@@ -270,16 +286,22 @@ def show_run(run: Run) -> list[RenderableType]:
         start = str(phase["start"]) if found else "not found"
         end = "" if not found else "still going on" if phase["end"] is None else str(phase["end"])
         phases.add_row(phase["name"], start, end, phase["rule"])
-    final = plain_table(("final measure", "left"), ("value", "right"))
-    for name, value in outcome["final"].items():
-        final.add_row(name, _cell(value))
+    final = _measures("final measure", outcome["final"])
     seconds = sum(segment["seconds"] for segment in run.provenance["segments"])
     last = run.provenance["segments"][-1]
+    engine = "torch" if "torch" in last["versions"] else "jax"
     made = (
         f"Trained in {seconds:.1f} s, {last['execution']}, {last['threads']} thread(s), "
-        f"jax {last['versions']['jax']}; ended by {outcome['ended_by']}."
+        f"{engine} {last['versions'][engine]}; ended by {outcome['ended_by']}."
     )
     return [*parts, "", phases, "", final, "", made]
+
+
+def _measures(heading: str, values: Mapping[str, Any]) -> Table:
+    table = plain_table((heading, "left"), ("value", "right"))
+    for name, value in values.items():
+        table.add_row(name, _cell(value))
+    return table
 
 
 def plan_table(work: Work) -> Table:

@@ -11,7 +11,7 @@ import pytest
 
 import grokscope as gs
 from grokscope.certificates import certify, summarise
-from grokscope.certificates.checks import _prior_decay, _upper, inspect_run, update_bound
+from grokscope.certificates.checks import _prior_decay, inspect_run, update_bound, upper_check
 from grokscope.certificates.inspection import draw_pairs
 from grokscope.models import minimal
 from grokscope.theory import spectral_norm
@@ -83,10 +83,10 @@ def test_theorems_hold_on_trained_weights(base, store, variant):
 
 
 def test_a_violation_is_seen():
-    assert not _upper("x", 1, 0, 1.1, 1.0).holds
-    assert _upper("x", 1, 0, 0.9, 1.0).ratio == pytest.approx(0.9)
-    assert not _upper("x", 1, 0, 1.0, 0.0).holds
-    assert not _upper("x", 1, 0, float("nan"), 1.0).holds  # not known is not held
+    assert not upper_check("x", 1, 0, 1.1, 1.0).holds
+    assert upper_check("x", 1, 0, 0.9, 1.0).ratio == pytest.approx(0.9)
+    assert not upper_check("x", 1, 0, 1.0, 0.0).holds
+    assert not upper_check("x", 1, 0, float("nan"), 1.0).holds  # not known is not held
 
 
 @pytest.mark.parametrize(("final", "holds"), [(0.001, True), (0.6, False)])

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from grokscope.engine.training import conclude
+from grokscope.measures.outcomes import conclude
 from grokscope.spec import RunSpec
 from grokscope.store import Run, Store
 

@@ -7,8 +7,8 @@ norms and divergences only, at every row of the curve.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, fields
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -21,8 +21,9 @@ from grokscope.certificates.inspection import draw_pairs, make_inspector
 from grokscope.engine.members import make_member, structure_threshold
 from grokscope.errors import StoreError
 from grokscope.models import minimal
+from grokscope.observed import ObservedSpec
 from grokscope.optim import ORTHOGONALISED
-from grokscope.spec import RunSpec
+from grokscope.spec import OptimiserSpec, RunSpec
 from grokscope.store import Run, Store
 from grokscope.tasks import build_task
 
@@ -51,24 +52,35 @@ IDENTITY = 1e-5  # error, relative to the vectors compared, that float32 explain
 
 
 def certify(run: Run, store: Store | None = None) -> pl.DataFrame:
-    """Every certificate of a finished run, one row each, ordered by name and epoch."""
-    import polars as pl
-
+    """Every certificate of a finished run, one row each, ordered by name and epoch. For a model of
+    the user's own these are the few that need nothing but what was watched (see `inapplicable`)."""
     if run.status != "finished":
         raise StoreError(f"Run {run.id} is {run.status}; only finished runs can be certified.")
+    if isinstance(run.about, ObservedSpec):
+        from grokscope.certificates.observation import check_observation  # it builds on this module
+
+        return _table(check_observation(run, run.about))
     store = store or Store(run.path.parent)
     curve = {name: run.curve[name].to_numpy() for name in _SCALARS}
     rows = [
         *_from_checkpoints(run, store),
-        *_structure(run.spec, curve),
+        *structure_checks(structure_threshold(run.spec), curve),
         *_norm_contraction(run.spec, curve, run.weights()),
-        *_plateau(run, curve),
+        *plateau_checks(run, run.spec.optimiser, curve),
         *_prior_decay(run.spec, curve, np.array(run.curve["attention"].to_list())),
-        *_variance_contraction(run, curve),
+        *variance_checks(run, run.spec.optimiser, curve),
     ]
-    return pl.DataFrame([asdict(row) for row in rows], infer_schema_length=None).sort(
-        "name", "epoch", maintain_order=True
-    )
+    return _table(rows)
+
+
+def _table(rows: Iterable[Certificate]) -> pl.DataFrame:
+    import polars as pl
+
+    kinds = {"statement": pl.Int64, "epoch": pl.Int64, "holds": pl.Boolean}
+    text = {"name": pl.String, "note": pl.String}
+    schema = {f.name: {**kinds, **text}.get(f.name, pl.Float64) for f in fields(Certificate)}
+    frame = pl.DataFrame([asdict(row) for row in rows], schema=schema)
+    return frame.sort("name", "epoch", maintain_order=True)
 
 
 _SCALARS = (
@@ -115,7 +127,7 @@ def inspect_run(
         yield (last if epoch is None else epoch), {n: float(v) for n, v in numbers.items()}
 
 
-def _upper(
+def upper_check(
     name: str, statement: int, epoch: int, measured: float, bound: float, note: str = ""
 ) -> Certificate:
     """measured <= bound."""
@@ -131,7 +143,7 @@ def _from_checkpoints(run: Run, store: Store) -> Iterator[Certificate]:
     frozen = run.spec.interventions.frozen_attention != "no"
     softmax = run.spec.model.attention == "softmax"
     for epoch, seen in inspect_run(run, store, [*run.snapshots, None]):
-        at = partial(_upper, epoch=epoch)
+        at = partial(upper_check, epoch=epoch)
         yield at(
             "Lipschitz constant", 3, measured=seen["lipschitz"], bound=seen["lipschitz_from_norm"]
         )
@@ -200,9 +212,8 @@ def _from_checkpoints(run: Run, store: Store) -> Iterator[Certificate]:
             )
 
 
-def _structure(spec: RunSpec, curve: dict[str, np.ndarray]) -> Iterator[Certificate]:
+def structure_checks(threshold: float, curve: dict[str, np.ndarray]) -> Iterator[Certificate]:
     """B_tau at the run's tau (half of the oracle's share unless set): a condition, not a law."""
-    threshold = structure_threshold(spec)
     for epoch, share, weakest in zip(
         curve["epoch"], curve["structure_share"], curve["weakest_min"], strict=True
     ):
@@ -264,12 +275,13 @@ def _norm_contraction(
     note = f"the bound contracts only above a norm of {floor:.0f}"
     for row, bound in zip(rows, bounds, strict=True):
         epoch, norm = int(epochs[row + 1]), float(norms[row + 1])
-        yield _upper("norm contraction", 1, epoch, norm, float(bound), note)
+        yield upper_check("norm contraction", 1, epoch, norm, float(bound), note)
 
 
-def _plateau(run: Run, curve: dict[str, np.ndarray]) -> Iterator[Certificate]:
+def plateau_checks(
+    run: Run, optimiser: OptimiserSpec, curve: dict[str, np.ndarray]
+) -> Iterator[Certificate]:
     """Eq. 5 over the plateau that was found: decay alone needs so long for its fall of the norm."""
-    optimiser = run.spec.optimiser
     plateau = next(phase for phase in run.outcome["phases"] if phase["name"] == "plateau")
     if plateau["start"] is None or plateau["end"] is None or optimiser.weight_decay == 0:
         return
@@ -331,7 +343,7 @@ def _prior_decay(
     end = int(reached[0]) if len(reached) else len(time) - 1
     at = int(curve["epoch"][first + end])
     if len(reached) or time[end] > latest:  # else the run was watched too briefly to tell
-        yield _upper("prior's delay", 13, at, float(time[end]), latest, note)
+        yield upper_check("prior's delay", 13, at, float(time[end]), latest, note)
     exponential = theory.exponential_envelope(divergence[0], constant, strength, time)
     hyperbolic = theory.hyperbolic_envelope(
         divergence[0], mass, informative, distractors, strength, time
@@ -345,12 +357,14 @@ def _prior_decay(
         ):
             epoch = int(curve["epoch"][first + index])
             limit = float(bound[index])
-            yield _upper(name, 12, epoch, divergence[index], limit, f"{note}; {says}")
+            yield upper_check(name, 12, epoch, divergence[index], limit, f"{note}; {says}")
 
 
-def _variance_contraction(run: Run, curve: dict[str, np.ndarray]) -> Iterator[Certificate]:
+def variance_checks(
+    run: Run, optimiser: OptimiserSpec, curve: dict[str, np.ndarray]
+) -> Iterator[Certificate]:
     """Conjecture E.1 over the plateau: decay alone would shrink the variance by this factor."""
-    outcome, optimiser = run.outcome, run.spec.optimiser
+    outcome = run.outcome
     plateau = next(phase for phase in outcome["phases"] if phase["name"] == "plateau")
     if plateau["start"] is None or optimiser.weight_decay == 0:
         return
@@ -363,7 +377,7 @@ def _variance_contraction(run: Run, curve: dict[str, np.ndarray]) -> Iterator[Ce
     )
     note = f"{first:.3g} to {last:.3g}; decay alone would leave {first * decay:.2g}"
     # The conjecture is that it contracts at all; the bound is therefore the value at the start.
-    yield _upper("variance contraction", 14, int(end), last, first, note=note)
+    yield upper_check("variance contraction", 14, int(end), last, first, note=note)
 
 
 def _at(curve: dict[str, np.ndarray], name: str, epoch: int) -> float:

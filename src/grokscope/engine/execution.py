@@ -66,7 +66,7 @@ class LocalProcesses:
         self.execution = execution
 
     def execute(self, specs: Sequence[RunSpec], store: Store, listen: Listener) -> None:
-        from grokscope.engine.provenance import count_cores
+        from grokscope.provenance import count_cores
 
         order = json.dumps(
             {
@@ -162,7 +162,7 @@ def train(
 
 def choose_processes(specs: Sequence[RunSpec]) -> int:
     """One process a core if there are enough runs and they are long enough, else one."""
-    from grokscope.engine.provenance import count_cores
+    from grokscope.provenance import count_cores
 
     seconds = sorted(map(estimate_seconds, specs), reverse=True)
     if sum(seconds[1:]) < WORTH_A_PROCESS:

@@ -80,7 +80,7 @@ def make_member(spec: RunSpec, store: Store) -> tuple[Form, Member]:
     """Arrays of a run. Teachers and tickets are read from the store."""
     data = build_task(spec.task, spec.seed)
     shape = shape_of(spec, data)
-    target, frozen = _targets(spec, data, store)
+    target, frozen = find_targets(spec, data, store)
     template = jax.eval_shape(lambda: minimal.init(jax.random.key(0), shape))
     mask_spec = spec.interventions.mask
     if mask_spec.source:
@@ -157,7 +157,7 @@ def structure_threshold(spec: RunSpec) -> float:
     return spec.training.structure_threshold or 0.5 / spec.task.operands
 
 
-def _targets(
+def find_targets(
     spec: RunSpec, data: TaskData, store: Store
 ) -> tuple[np.ndarray, np.ndarray]:  # (examples, T), (examples, T)
     """Where the prior pulls attention, and where attention is frozen."""

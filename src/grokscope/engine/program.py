@@ -188,7 +188,9 @@ def measure(form: Form, state: State, member: Member) -> dict[str, jax.Array]:
         "test_accuracy": test_right.mean(),
         "test_accuracy_mirrored": _mean_where(test_right, member.mirrored),
         "test_accuracy_unmirrored": _mean_where(test_right, ~member.mirrored),
-        **measure_attention(attention, oracle, len(train.tokens), member),
+        **on_attention.measure_routing(
+            attention, oracle, len(train.tokens), member.numbers.structure_threshold
+        ),
         "logit_variance": on_attention.logit_variance(scores).mean(),
         "interaction_gradient": _interaction_gradient(params, train.tokens, per_logit, shape),
         "logit_gradient_mean": magnitude.mean(),
@@ -203,31 +205,6 @@ def measure(form: Form, state: State, member: Member) -> dict[str, jax.Array]:
     }
     return {
         name: value if name == "epoch" else value.astype(jnp.float32) for name, value in row.items()
-    }
-
-
-def measure_attention(
-    attention: jax.Array, oracle: jax.Array, n_train: int, member: Member
-) -> dict[str, jax.Array]:  # (n, H, T), (n, T)
-    """Routing, over all inputs. Several heads are judged by their mean (pooled mass, eq. 55)."""
-    pooled = attention.mean(axis=1)
-    divergence = on_attention.structural_divergence(pooled, oracle)
-    weakest = on_attention.weakest_weight(pooled, oracle)
-    low, tenth, median = jnp.quantile(weakest, jnp.array([0.01, 0.1, 0.5], jnp.float32))
-    by_head = on_attention.informative_mass(attention, oracle[:, None, :]).mean(axis=0)
-    return {
-        "divergence": divergence.mean(),
-        "divergence_train": divergence[:n_train].mean(),
-        "mass_mean": by_head.mean(),
-        "mass_by_head": by_head,
-        "weakest_mean": weakest.mean(),
-        "weakest_min": weakest.min(),
-        "weakest_q01": low,
-        "weakest_q10": tenth,
-        "weakest_median": median,
-        "structure_share": (weakest >= member.numbers.structure_threshold).mean(),
-        "attention_entropy": on_attention.entropy(attention).mean(),
-        "attention": pooled.mean(axis=0),
     }
 
 

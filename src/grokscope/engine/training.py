@@ -19,9 +19,9 @@ import numpy as np
 from grokscope.engine.events import Event, EventKind, Listener
 from grokscope.engine.members import Form, Member
 from grokscope.engine.program import BLOCK, State, make_program
-from grokscope.engine.provenance import new_segment
 from grokscope.errors import StoreError
-from grokscope.measures.outcomes import find_grokking, find_memorisation, find_phases
+from grokscope.measures.outcomes import conclude
+from grokscope.provenance import new_segment
 from grokscope.spec import RunSpec
 from grokscope.store import Run, Store
 
@@ -160,23 +160,6 @@ def _save(progress: Progress, state: Any, store: Store, listen: Listener) -> boo
     store.finish(run, curve, state.params, outcome, provenance)
     listen(progress.event("failed" if outcome["status"] == "failed" else "finished"))
     return True
-
-
-def conclude(spec: RunSpec, curve: dict[str, np.ndarray], failed: int = -1) -> dict[str, Any]:
-    """The outcome of a curve: event times, phases, why it ended, and the last row."""
-    training = spec.training
-    epochs = int(curve["epoch"][-1])
-    reason = "not finite" if failed >= 0 else "budget" if epochs >= training.epochs else "grokked"
-    return {
-        "status": "failed" if failed >= 0 else "finished",
-        "ended_by": reason,
-        "failed_at": failed if failed >= 0 else None,
-        "epochs": epochs,
-        "memorised": dataclasses.asdict(find_memorisation(curve, training)),
-        "grokked": dataclasses.asdict(find_grokking(curve, training)),
-        "phases": [dataclasses.asdict(phase) for phase in find_phases(curve, training)],
-        "final": {n: float(c[-1]) for n, c in curve.items() if c.ndim == 1 and n != "epoch"},
-    }
 
 
 def snapshot_rows(spec: RunSpec) -> list[int]:

@@ -16,6 +16,8 @@ __all__ = [
     "entropy",
     "informative_mass",
     "logit_variance",
+    "measure_attention",
+    "measure_routing",
     "structural_divergence",
     "weakest_weight",
 ]
@@ -45,3 +47,54 @@ def entropy(attention: Array) -> Array:  # (..., T) -> (...)
     """-sum_t alpha_t log alpha_t, in nats."""
     xp = array_namespace(attention)
     return -xp.sum(attention * xp.log(xp.clip(attention, min=TINY)), axis=-1)
+
+
+def measure_attention(attention: Array) -> dict[str, Array]:  # (n, H, T)
+    """What can be said of attention without knowing where it ought to be."""
+    xp = array_namespace(attention)
+    return {
+        "attention_entropy": xp.mean(entropy(attention)),
+        "attention": xp.mean(xp.mean(attention, axis=1), axis=0),
+    }
+
+
+def measure_routing(
+    attention: Array, oracle: Array, n_train: int, threshold: Array
+) -> dict[str, Array]:  # (n, H, T), (n, T)
+    """Has attention found the graph, over all inputs? The first `n_train` were trained on.
+
+    Several heads are judged by their mean (pooled mass, eq. 55)."""
+    xp = array_namespace(attention)
+    pooled = xp.mean(attention, axis=1)
+    divergence = structural_divergence(pooled, oracle)
+    weakest = weakest_weight(pooled, oracle)
+    low, tenth, median = _quantiles(weakest, (0.01, 0.1, 0.5))
+    by_head = xp.mean(informative_mass(attention, oracle[:, None, :]), axis=0)
+    satisfied = xp.astype(weakest >= threshold, weakest.dtype)
+    return {
+        "divergence": xp.mean(divergence),
+        "divergence_train": xp.mean(divergence[:n_train]),
+        "mass_mean": xp.mean(by_head),
+        "mass_by_head": by_head,
+        "weakest_mean": xp.mean(weakest),
+        "weakest_min": xp.min(weakest),
+        "weakest_q01": low,
+        "weakest_q10": tenth,
+        "weakest_median": median,
+        "structure_share": xp.mean(satisfied),
+        **measure_attention(attention),
+    }
+
+
+def _quantiles(values: Array, shares: tuple[float, ...]) -> list[Array]:  # (n,)
+    """Linearly interpolated, as NumPy's; written out because the array API has none."""
+    xp = array_namespace(values)
+    ordered = xp.sort(values)
+    result = []
+    for share in shares:
+        place = share * (len(values) - 1)
+        below = int(place)
+        above = min(below + 1, len(values) - 1)
+        part = place - below
+        result.append(ordered[below] * (1 - part) + ordered[above] * part)
+    return result

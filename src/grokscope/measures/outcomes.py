@@ -7,11 +7,12 @@ did not grok within its budget has no grok time, only the epoch up to which it h
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
 
 import numpy as np
 
+from grokscope.observed import AnySpec
 from grokscope.spec import TrainingSpec
 
 
@@ -23,7 +24,8 @@ class EventTime:
     threshold: float
     persistence: int
     epoch: int | None  # None: not seen
-    observed_until: int  # last epoch of the curve: the censoring time where epoch is None
+    # Last epoch of the curve: the censoring time where epoch is None; None if never measured.
+    observed_until: int | None
 
     @property
     def censored(self) -> bool:
@@ -61,13 +63,21 @@ def find_event(
         if run == persistence:
             epoch = int(epochs[index - persistence + 1])
             break
-    return EventTime(measure, threshold, persistence, epoch, int(epochs[-1]))
+    until = int(epochs[-1]) if np.isfinite(values).any() else None
+    return EventTime(measure, threshold, persistence, epoch, until)
+
+
+def column(curve: Mapping[str, np.ndarray], name: str) -> np.ndarray:  # (rows,)
+    """A measure of the curve, as not-a-number where it was not measured."""
+    if name not in curve:
+        return np.full(len(curve["epoch"]), np.nan)
+    return np.asarray(curve[name])
 
 
 def find_memorisation(curve: Mapping[str, np.ndarray], training: TrainingSpec) -> EventTime:
     return find_event(
         curve["epoch"],
-        curve["train_accuracy"],
+        column(curve, "train_accuracy"),
         "train_accuracy",
         training.train_threshold,
         training.persistence,
@@ -77,7 +87,7 @@ def find_memorisation(curve: Mapping[str, np.ndarray], training: TrainingSpec) -
 def find_grokking(curve: Mapping[str, np.ndarray], training: TrainingSpec) -> EventTime:
     return find_event(
         curve["epoch"],
-        curve["test_accuracy"],
+        column(curve, "test_accuracy"),
         "test_accuracy",
         training.test_threshold,
         training.persistence,
@@ -124,14 +134,15 @@ def find_phases(curve: Mapping[str, np.ndarray], training: TrainingSpec) -> list
     after = epochs >= memorised
     rise = None
     if grokked is not None and grokked > memorised:
-        accuracy = np.asarray(curve["test_accuracy"])
+        accuracy = column(curve, "test_accuracy")
         base = accuracy[after][0]
         low = accuracy <= base + RISE * (training.test_threshold - base)
         rise = int(epochs[after & low & (epochs <= grokked)][-1])
     resurgence = None
     if rise is not None and grokked is not None:
-        divergence = _smooth(np.asarray(curve["divergence"]), training.persistence)
+        divergence = _smooth(column(curve, "divergence"), training.persistence)
         window = after & (epochs <= grokked)
+        # Without an oracle there is no divergence: its maximum is NaN, and nothing resurges.
         peak_at = int(epochs[window][np.argmax(divergence[window])])
         peak, low_point = divergence[window].max(), divergence[window][-1]
         if peak - low_point >= LEAST_FALL:
@@ -149,6 +160,23 @@ def find_phases(curve: Mapping[str, np.ndarray], training: TrainingSpec) -> list
         phase("resurgence", resurgence, rise),
         phase("grokking", rise, grokked),
     ]
+
+
+def conclude(spec: AnySpec, curve: Mapping[str, np.ndarray], failed: int = -1) -> dict[str, Any]:
+    """The outcome of a curve: event times, phases, why it ended, and the last row."""
+    training = spec.training
+    epochs = int(curve["epoch"][-1])
+    reason = "not finite" if failed >= 0 else "budget" if epochs >= training.epochs else "grokked"
+    return {
+        "status": "failed" if failed >= 0 else "finished",
+        "ended_by": reason,
+        "failed_at": failed if failed >= 0 else None,
+        "epochs": epochs,
+        "memorised": asdict(find_memorisation(curve, training)),
+        "grokked": asdict(find_grokking(curve, training)),
+        "phases": [asdict(phase) for phase in find_phases(curve, training)],
+        "final": {n: float(c[-1]) for n, c in curve.items() if c.ndim == 1 and n != "epoch"},
+    }
 
 
 def _smooth(values: np.ndarray, width: int) -> np.ndarray:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from grokscope.observed import AnySpec, ObservedSpec
 from grokscope.spec import RunSpec, TaskSpec, canonical_json, flatten, to_dict
 from grokscope.store import Run
 
@@ -28,22 +30,55 @@ def group_runs(runs: Iterable[Run]) -> list[Arm]:
     """
     groups: dict[str, dict[str, Run]] = {}
     for run in runs:
-        groups.setdefault(_without_seeds(run.spec).id, {}).setdefault(run.id, run)
+        groups.setdefault(_without_seeds(run.about).id, {}).setdefault(run.id, run)
     members = [tuple(group.values()) for group in groups.values()]
-    labels = label_specs([_without_seeds(group[0].spec) for group in members])
+    labels = label_specs([_without_seeds(group[0].about) for group in members])
     return [Arm(label, group) for label, group in zip(labels, members, strict=True)]
 
 
-def label_specs(specs: list[RunSpec]) -> list[str]:
+def label_specs(specs: Sequence[AnySpec]) -> list[str]:
     """What sets each of these specs apart from the others, in a few words."""
     if len(specs) == 1:
-        return [describe_task(specs[0].task)]
+        return [describe_subject(specs[0])]
+    if any(isinstance(spec, ObservedSpec) for spec in specs):
+        return _label_observed(specs)
     standard = dict(flatten(to_dict(RunSpec())))
-    fields = [{**standard, **_effective(spec)} for spec in specs]
+    fields = [{**standard, **_effective(spec)} for spec in specs if isinstance(spec, RunSpec)]
     varying = [name for name in standard if len({repr(f[name]) for f in fields}) > 1]
     if "task.rule" in varying:
         varying = [name for name in varying if name != "task.fingerprint"]
     return [", ".join(_phrases(field, varying)) for field in fields]
+
+
+def _label_observed(specs: Sequence[AnySpec]) -> list[str]:
+    """Arms among which some are models of the user's: by name, then by what else differs."""
+    changes = [
+        {**spec.changed(), "name": describe_subject(spec), "prior": _prior_phrase(spec)}
+        for spec in specs
+    ]
+    keys = dict.fromkeys(key for change in changes for key in change)
+    varying = [k for k in keys if len({str(change.get(k)) for change in changes}) > 1]
+    varying = [k for k in varying if not k.startswith(("prior.", "training.", "optimiser."))]
+    labels = []
+    for change in changes:
+        parts = [
+            str(change[k]) if k in ("name", "prior") else f"{k}={_short(change[k])}"
+            for k in varying
+            if k in change
+        ]
+        labels.append(", ".join(parts) or str(change["name"]))
+    return labels
+
+
+def _prior_phrase(spec: AnySpec) -> str:
+    prior = spec.prior
+    fields = {f"prior.{name}": value for name, value in vars(prior).items()}
+    return _describe_prior({**fields, "prior.kind": prior.kind if prior.strength else "none"})
+
+
+def describe_subject(spec: AnySpec) -> str:
+    """What a run is about: its task, or what the user calls it."""
+    return spec.name if isinstance(spec, ObservedSpec) else describe_task(spec.task)
 
 
 def describe_task(task: TaskSpec) -> str:
@@ -63,7 +98,9 @@ def describe_task(task: TaskSpec) -> str:
     return f"{rule}, distractors from {task.alphabet} tokens" if task.alphabet > 1 else rule
 
 
-def _without_seeds(spec: RunSpec) -> RunSpec:
+def _without_seeds(spec: AnySpec) -> AnySpec:
+    if isinstance(spec, ObservedSpec):
+        return dataclasses.replace(spec, seed=0)
     return spec.replace(**{"seed": 0, "task.seed": -1})
 
 

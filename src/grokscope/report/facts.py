@@ -43,13 +43,16 @@ def state_event(reading: Reading, event: EventTime | None) -> str:
     """When it happened, or up to when it had not."""
     if event is None:
         return "no rows yet"
+    unit = reading.unit
     if event.epoch is not None:
-        return f"epoch {event.epoch:,}"
+        return f"{unit} {event.epoch:,}"
+    if event.observed_until is None:
+        return "not measured"
     if reading.status == "failed":
-        return f"not before it failed at epoch {reading.failed_at:,}"
+        return f"not before it failed at {unit} {reading.failed_at:,}"
     if reading.status == "partial":
-        return f"not yet, at epoch {event.observed_until:,}"
-    return f"not within {count(event.observed_until, 'epoch')}"
+        return f"not yet, at {unit} {event.observed_until:,}"
+    return f"not within {count(event.observed_until, unit)}"
 
 
 def state_plateau(reading: Reading) -> str:
@@ -57,8 +60,8 @@ def state_plateau(reading: Reading) -> str:
     if plateau is None or plateau.start is None:
         return "none found"
     if plateau.end is None:
-        return f"at least {count(reading.epochs - plateau.start, 'epoch')}"
-    return count(plateau.end - plateau.start, "epoch")
+        return f"at least {count(reading.epochs - plateau.start, reading.unit)}"
+    return count(plateau.end - plateau.start, reading.unit)
 
 
 def state_phase(reading: Reading, phase: Phase) -> str:
@@ -72,7 +75,7 @@ def state_phase(reading: Reading, phase: Phase) -> str:
 def state_accuracy(reading: Reading) -> tuple[str, str]:
     """Final test accuracy, and the part of it that mirrored training examples cannot explain."""
     if "test_accuracy" not in reading.final:
-        return "no rows yet", ""
+        return ("not measured" if len(reading.curve) else "no rows yet"), ""
     rest = reading.final.get("test_accuracy_unmirrored", math.nan)
     mirrored = reading.final.get("test_accuracy_mirrored", math.nan)
     known = math.isfinite(rest) and math.isfinite(mirrored)
@@ -82,7 +85,7 @@ def state_accuracy(reading: Reading) -> tuple[str, str]:
 def state_structure(reading: Reading) -> tuple[str, str]:
     """Share of inputs that satisfy the structural condition, and the weakest weight of all."""
     if "structure_share" not in reading.final:
-        return "no rows yet", ""
+        return ("no oracle" if len(reading.curve) else "no rows yet"), ""
     weakest = reading.final.get("weakest_min", math.nan)
     tau = f"at τ\u00a0=\u00a0{reading.structure_threshold:.3g}"
     least = f"weakest weight {weakest:.3g}" if math.isfinite(weakest) else "weakest weight unknown"
@@ -101,18 +104,18 @@ def judge(readings: Sequence[Reading]) -> Verdict:
     """What became of the runs of one arm."""
     if len(readings) == 1:
         return _judge_one(readings[0])
-    total = len(readings)
+    total, unit = len(readings), readings[0].unit
     times = sorted(_epochs(readings, "grokked"))
     headline = f"{len(times)} of {total} seeds grokked"
     sentences = []
     memorised = sorted(_epochs(readings, "memorised"))
     if memorised:
         many = "All" if len(memorised) == total else f"{len(memorised)} of {total}"
-        sentences.append(f"{many} memorised, {_range(memorised)}.")
+        sentences.append(f"{many} memorised, {_range(memorised, unit)}.")
     else:
         sentences.append("None memorised its training examples.")
     if times:
-        sentences.append(f"Grokked {_range(times)}.")
+        sentences.append(f"Grokked {_range(times, unit)}.")
     rest = [state_event(r, r.grokked) for r in readings if not _happened(r.grokked)]
     if rest:
         who = f"The other{'s' * (len(rest) > 1)}" if times else "Grokked"
@@ -128,22 +131,24 @@ def _judge_one(reading: Reading) -> Verdict:
     if memorised is None or grokked is None:
         return Verdict("No rows yet", "The run has begun, but nothing has been measured so far.")
     sentences = []
-    learnt = memorised.epoch
+    learnt, unit = memorised.epoch, reading.unit
     if learnt is None:
         sentences.append(f"Memorised: {state_event(reading, memorised)}.")
     if grokked.epoch is not None:
-        headline = f"Grokked at epoch {grokked.epoch:,}"
+        headline = f"Grokked at {unit} {grokked.epoch:,}"
         if learnt is not None and grokked.epoch > learnt:
-            later = count(grokked.epoch - learnt, "epoch")
-            sentences.append(f"It had memorised its training examples by epoch {learnt:,}.")
+            later = count(grokked.epoch - learnt, unit)
+            sentences.append(f"It had memorised its training examples by {unit} {learnt:,}.")
             sentences.append(f"Unseen examples followed {later} later.")
         elif learnt is not None:
             sentences.append("Unseen examples were right no later than the training examples.")
     else:
         headline = {
-            "failed": f"Failed at epoch {reading.failed_at or 0:,}",
-            "partial": f"Not grokked yet, at epoch {reading.epochs:,}",
-        }.get(reading.status, f"Not grokked within {count(grokked.observed_until, 'epoch')}")
+            "failed": f"Failed at {unit} {reading.failed_at or 0:,}",
+            "partial": f"Not grokked yet, at {unit} {reading.epochs:,}",
+        }.get(reading.status, f"Not grokked within {count(reading.epochs, unit)}")
+        if grokked.observed_until is None:
+            headline = "Generalisation was not measured"
         if reading.status == "failed":
             sentences.append("Numbers were no longer finite, so the run was ended.")
         if learnt is not None:
@@ -152,7 +157,7 @@ def _judge_one(reading: Reading) -> Verdict:
             if reading.status == "partial":
                 tail = f"; {share(accuracy)} of unseen examples are right so far"
             tail = tail if math.isfinite(accuracy) else ""
-            sentences.append(f"It memorised its training examples by epoch {learnt:,}{tail}.")
+            sentences.append(f"It memorised its training examples by {unit} {learnt:,}{tail}.")
         if _above(reading):
             rows = count(reading.spec.training.persistence, "row")
             sentences.append(
@@ -176,7 +181,7 @@ def compare(first: Sequence[Reading], second: Sequence[Reading], names: tuple[st
     ):
         times = _epochs(early, "grokked")
         bounds = [
-            r.grokked.observed_until if r.grokked.epoch is None else r.grokked.epoch
+            (r.grokked.observed_until or 0) if r.grokked.epoch is None else r.grokked.epoch
             for r in late
             if r.grokked is not None
         ]
@@ -231,14 +236,15 @@ def doubts(arms: Sequence[tuple[str, Sequence[Reading]]]) -> list[str]:
             f"of at least {test:g}, each held for {count(rows, 'logged row')} in a row{where}. "
             "Other thresholds give other times."
         )
+    units = join(sorted({f"{r.unit}s" for r in readings}))
     cadence = sorted({r.spec.training.log_every for r in readings})
     items.append(
-        f"The curves have a row every {' or '.join(map(str, cadence))} epochs; no time on this "
+        f"The curves have a row every {' or '.join(map(str, cadence))} {units}; no time on this "
         "page is finer than that."
     )
     censored = [r for r in readings if r.grokked is not None and r.grokked.epoch is None]
     if censored:
-        last = f"up to epoch {max(r.epochs for r in censored):,}"
+        last = f"up to {censored[0].unit} {max(r.epochs for r in censored):,}"
         items.append(
             f"{len(censored)} of {count(len(readings), 'run')} had not grokked when last seen "
             f"({last}). Such a run is censored: we know that its grok time is later, not that it "
@@ -284,9 +290,9 @@ def _lost(reading: Reading) -> bool:
     return _happened(reading.grokked) and known and not _above(reading)
 
 
-def _range(epochs: Sequence[int]) -> str:
+def _range(epochs: Sequence[int], unit: str) -> str:
     low, high = min(epochs), max(epochs)
-    return f"at epoch {low:,}" if low == high else f"between epochs {low:,} and {high:,}"
+    return f"at {unit} {low:,}" if low == high else f"between {unit}s {low:,} and {high:,}"
 
 
 def _tally(texts: Sequence[str]) -> str:

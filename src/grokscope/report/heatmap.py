@@ -7,6 +7,7 @@ from typing import Any
 
 import altair as alt
 
+from grokscope.observed import PER_EXAMPLE, AnySpec, ObservedSpec, WatchSpec
 from grokscope.report import layers
 from grokscope.report.reading import Reading
 from grokscope.spec import TaskSpec
@@ -31,10 +32,30 @@ def name_positions(task: TaskSpec) -> Names:
     return [*names, (f"{slots} query", False)]
 
 
-def name_cells(cells: list[dict[str, Any]], task: TaskSpec) -> tuple[list[dict[str, Any]], Names]:
+def name_watched(watch: WatchSpec, count: int) -> Names:
+    """The names where a model of the user's was watched; positions per example have none."""
+
+    def places(text: str) -> set[int]:
+        known = text not in ("", PER_EXAMPLE)
+        return {int(place) % count for place in text.split(", ")} if known else set()
+
+    query, informative = places(watch.query), places(watch.informative)
+    return [
+        (
+            f"{place}{' informative' * (place in informative)}{' query' * (place in query)}",
+            place in informative,
+        )
+        for place in range(count)
+    ]
+
+
+def name_cells(cells: list[dict[str, Any]], spec: AnySpec) -> tuple[list[dict[str, Any]], Names]:
     """The cells with the names of their positions, and all the names."""
-    names = name_positions(task)
     count = max(cell["position"] for cell in cells) + 1
+    if isinstance(spec, ObservedSpec):
+        names = name_watched(spec.watch, count)
+    else:
+        names = name_positions(spec.task)
     if len(names) != count:  # a curve of another making: the task does not know its positions
         names = [(str(position), False) for position in range(count)]
     return [{**cell, "name": names[cell["position"]][0]} for cell in cells], names
@@ -43,13 +64,19 @@ def name_cells(cells: list[dict[str, Any]], task: TaskSpec) -> tuple[list[dict[s
 def describe_mean(readings: Sequence[Reading]) -> str:
     """What the colours are a mean of."""
     over = ["inputs"]
-    if readings[0].spec.model.heads > 1:
+    spec = readings[0].spec
+    if isinstance(spec, ObservedSpec):
+        over.append("watched layers and heads")
+    elif spec.model.heads > 1:
         over.append("heads")
     sound = sum(reading.status != "failed" for reading in readings)
     if len(readings) > 1:
         over.append(f"{sound or len(readings)} seeds")
     text = "mean over " + " and ".join([", ".join(over[:-1]), over[-1]] if over[1:] else over)
-    if readings[0].spec.task.positions == "fixed":
+    if isinstance(spec, ObservedSpec):
+        fixed = spec.watch.informative not in ("", PER_EXAMPLE)
+        return f"{text} · framed: the positions that determine the answer" if fixed else text
+    if spec.task.positions == "fixed":
         return f"{text} · framed: the positions that determine the answer"
     return f"{text} · operands stand at other positions in each input"
 
@@ -60,7 +87,7 @@ def draw_heat_map(
     """Cells of the named dataset, the informative positions framed, events marked. Colours run
     from 0 to `most`."""
     order = [name for name, _ in names]
-    x = layers.epoch_axis(last)
+    x = layers.epoch_axis(last, readings[0].unit)
     y = alt.Y("name:N", sort=order, title="Position in the sequence", scale=alt.Scale(domain=order))
     cells = (
         alt.Chart(alt.NamedData(data))

@@ -14,6 +14,7 @@ from grokscope.report.reading import Reading
 from grokscope.report.tables import Lines
 
 EPOCH_TITLE = "Training time (epochs)"
+NO_ROWS = "No rows to draw yet."
 # The width of a plot is known only where it is put: whoever does so must set this parameter.
 ROOM = "room"
 HEADROOM = 34  # pixels above a plot, for the names of events
@@ -62,10 +63,10 @@ def name_data(lines: Lines, name: str, series: Sequence[Series]) -> dict[str, li
     return {name: table.to_dicts(), **strays}
 
 
-def epoch_axis(last: int) -> alt.X:
+def epoch_axis(last: int, unit: str = "epoch") -> alt.X:
     return alt.X(
         "epoch:Q",
-        title=EPOCH_TITLE,
+        title=EPOCH_TITLE.replace("epoch", unit),
         scale=alt.Scale(domain=[0, max(last, 1)], nice=False, zero=False),
         axis=alt.Axis(format=",d", tickCount=alt.ExprRef(f"max(2, floor({ROOM} / 80))")),
     )
@@ -280,10 +281,10 @@ def draw_endings(marks: list[dict[str, Any]], x: alt.X) -> alt.Chart:
     )
 
 
-def empty_panel(title: str, arm: str, note: str, height: int) -> Panel:
-    words = (
-        alt.Chart(inline([{"note": "No rows to draw yet."}]))
+def empty_panel(title: str, arm: str, note: str, height: int, words: str = NO_ROWS) -> Panel:
+    text = (
+        alt.Chart(inline([{"note": words}]))
         .mark_text(style="note", fontSize=13)
         .encode(text="note:N")
     )
-    return Panel(title, arm, note, alt.LayerChart(layer=[words], height=height), {})
+    return Panel(title, arm, note, alt.LayerChart(layer=[text], height=height), {})

@@ -13,8 +13,9 @@ from typing import Any
 
 import altair as alt
 
+from grokscope.observed import ObservedSpec
 from grokscope.report import facts, theme
-from grokscope.report.arms import Arm, describe_task
+from grokscope.report.arms import Arm, describe_subject
 from grokscope.report.charts import NARROW, Arms, as_arms
 from grokscope.report.files import (
     read_resource,
@@ -27,6 +28,7 @@ from grokscope.report.layers import ROOM, Panel
 from grokscope.report.panels import PANELS
 from grokscope.report.reading import Reading, read_run
 from grokscope.report.tables import ROWS
+from grokscope.spec import RunSpec
 
 TITLE = "What happened in these runs"
 
@@ -172,11 +174,12 @@ def _describe(panel: Panel) -> dict[str, Any]:
 
 
 def _explain(readings: Sequence[Reading]) -> str:
-    tasks = list(dict.fromkeys(describe_task(reading.spec.task) for reading in readings))
+    tasks = list(dict.fromkeys(describe_subject(reading.spec) for reading in readings))
     task = "; ".join(tasks) if len(tasks) <= 3 else f"{len(tasks)} tasks in all"
     total = len(readings)
     number = NUMBERS[total - 1] if total <= len(NUMBERS) else f"{total:,}"
-    noun = "small transformer is" if total == 1 else "small transformers are"
+    small = "" if any(isinstance(reading.spec, ObservedSpec) for reading in readings) else "small "
+    noun = f"{small}transformer is" if total == 1 else f"{small}transformers are"
     return (
         f"{number} {noun} trained on a task whose answer depends on a few positions of a sequence; "
         f"the other positions are distractors ({task}). A network can learn its training examples "
@@ -244,15 +247,18 @@ def _phases(readings: Sequence[Reading]) -> list[dict[str, Any]]:
 
 def _recipe(arm: Arm, readings: Sequence[Reading]) -> dict[str, Any]:
     """What to type to train the same runs again."""
-    changed = readings[0].spec.changed()
+    spec = readings[0].spec
+    if isinstance(spec, ObservedSpec):
+        return _observed_recipe(arm, readings)
+    changed = spec.changed()
     for name in ("seed", "task.seed", "task.fingerprint"):
         changed.pop(name, None)
     fields = "".join(
         f"    {json.dumps(name)}: {json.dumps(value)},\n" for name, value in changed.items()
     )
     over: dict[str, list[int]] = {"seed": [reading.spec.seed for reading in readings]}
-    inner = [reading.spec.task.seed for reading in readings]
-    spec = "spec = gs.RunSpec()" + (f".replace(**{{\n{fields}}})" if fields else "")
+    inner = [r.spec.task.seed for r in readings if isinstance(r.spec, RunSpec)]
+    text = "spec = gs.RunSpec()" + (f".replace(**{{\n{fields}}})" if fields else "")
     if set(inner) == {-1}:
         specs = f"gs.sweep(spec, {json.dumps(over)})"
     else:
@@ -260,7 +266,19 @@ def _recipe(arm: Arm, readings: Sequence[Reading]) -> dict[str, Any]:
         specs = f'[spec.replace(**{{"seed": a, "task.seed": b}}) for a, b in {pairs!r}]'
     return {
         "label": arm.label,
-        "code": f"import grokscope as gs\n\n{spec}\nruns = gs.train({specs})",
+        "code": f"import grokscope as gs\n\n{text}\nruns = gs.train({specs})",
+        "ids": [reading.run_id for reading in readings],
+    }
+
+
+def _observed_recipe(arm: Arm, readings: Sequence[Reading]) -> dict[str, Any]:
+    """What is known of a model of the user's; her code is not among it."""
+    changed = {k: v for k, v in readings[0].spec.changed().items() if k != "seed"}
+    lines = [f"{name} = {json.dumps(value)}" for name, value in changed.items()]
+    seeds = ", ".join(str(reading.spec.seed) for reading in readings)
+    return {
+        "label": arm.label,
+        "code": "\n".join(["# a model of your own, watched; seeds " + seeds, *lines]),
         "ids": [reading.run_id for reading in readings],
     }
 

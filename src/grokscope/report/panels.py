@@ -94,11 +94,13 @@ def structure_panels(arms: Sequence[Arm], rows: int = ROWS) -> Panels:
     share = alt.Y(title="Attention weight (share of 1)", scale=alt.Scale(domain=[0, 1]))
 
     def under(readings: list[Reading], x: alt.X, last: int) -> list[alt.Chart]:
-        rule = layers.draw_threshold(readings[0].structure_threshold)
-        return [rule, *layers.draw_events(readings, x, last)]
+        tau = readings[0].structure_threshold
+        rules = [layers.draw_threshold(tau)] if tau else []
+        return [*rules, *layers.draw_events(readings, x, last)]
 
     def note(readings: list[Reading]) -> str:
-        return f"dashed: τ = {readings[0].structure_threshold:.3g}, wanted for each and every input"
+        tau = readings[0].structure_threshold
+        return f"dashed: τ = {tau:.3g}, wanted for each and every input" if tau else ""
 
     title = "Attention on the informative positions"
     return [
@@ -143,7 +145,7 @@ def attention_panels(arms: Sequence[Arm], rows: int = ROWS) -> Panels:
             panels.append(layers.empty_panel(*head, height=HEIGHT))
             continue
         name = f"attention_{place}"
-        named, names = name_cells(cells[place], readings[0].spec.task)
+        named, names = name_cells(cells[place], readings[0].spec)
         view = draw_heat_map(readings, name, names, most, group.last)
         panels.append(Panel(*head, view, {name: named}))
     return [panels]
@@ -152,7 +154,7 @@ def attention_panels(arms: Sequence[Arm], rows: int = ROWS) -> Panels:
 def comparison_panels(arms: Sequence[Arm], rows: int = ROWS) -> Panels:
     """Test accuracy of all arms in one plot, and how each run ended."""
     group = _Group.read(arms)
-    x, y = layers.epoch_axis(group.last), _accuracy_axis()
+    x, y = layers.epoch_axis(group.last, group.unit), _accuracy_axis()
     series = [
         Series(f"arm{index}", arm.label, theme.arm_colour(index), ".1%")
         for index, arm in enumerate(arms)
@@ -218,6 +220,10 @@ class _Group:
         """Last epoch of any run."""
         return max(reading.epochs for readings in self.readings for reading in readings)
 
+    @property
+    def unit(self) -> str:
+        return " or ".join(sorted({r.unit for readings in self.readings for r in readings}))
+
     def axis(
         self, series: Sequence[Series], title: str, kind: Literal["log", "zero", "free"]
     ) -> alt.Y:
@@ -254,15 +260,17 @@ class _Group:
         """A plot per arm; `under` draws what lies beneath the lines. On a log scale only what is
         `positive` can be drawn."""
         panels = []
-        x = layers.epoch_axis(self.last)
+        x = layers.epoch_axis(self.last, self.unit)
         for place, (arm, readings) in enumerate(zip(self.arms, self.readings, strict=True)):
             lines = gather(readings, _measures(series), positive, rows)
             words = [_count(readings), note(readings)]
             if lines.strays:
                 words.insert(1, "thin lines: single seeds where not all have rows")
             head = (title, arm.label, " · ".join(word for word in words if word))
-            if not len(lines.table):
-                panels.append(layers.empty_panel(*head, height=HEIGHT))
+            nothing = all(lines.table[s.measure].is_null().all() for s in series)
+            if not len(lines.table) or (nothing and not lines.strays):
+                why = "Not measured in these runs." if len(lines.table) else layers.NO_ROWS
+                panels.append(layers.empty_panel(*head, height=HEIGHT, words=why))
                 continue
             name = f"{series[0].measure}_{place}"
             parts = [
@@ -292,9 +300,9 @@ def _state(reading: Reading) -> str:
     """The seed of a run, and how it stands if it has not simply finished."""
     seed = f"seed {reading.spec.seed}"
     if reading.status == "partial":
-        return f"{seed} · still under way, epoch {reading.epochs:,}"
+        return f"{seed} · still under way, {reading.unit} {reading.epochs:,}"
     if reading.status == "failed":
-        return f"{seed} · failed at epoch {reading.failed_at:,}"
+        return f"{seed} · failed at {reading.unit} {reading.failed_at:,}"
     return seed
 
 
@@ -322,17 +330,19 @@ def _ending(reading: Reading) -> dict[str, Any] | None:
         return None
     if event.epoch is not None:
         place, kind = event.threshold, "grokked"
-        epoch, text = event.epoch, f"grokked at epoch {event.epoch:,}"
+        epoch, text = event.epoch, f"grokked at {reading.unit} {event.epoch:,}"
     else:
+        if event.observed_until is None:  # nothing was tested
+            return None
         rows = reading.curve.filter(pl.col("test_accuracy").is_finite())
         if not len(rows):
             return None
         epoch, place = int(rows["epoch"][-1]), float(rows["test_accuracy"][-1])
         seen = event.observed_until
         kind, text = {
-            "finished": ("not grokked by its last epoch", f"not within {seen:,} epochs"),
-            "partial": ("still under way", f"not yet, at epoch {seen:,}"),
-            "failed": ("failed", f"failed at epoch {seen:,}"),
+            "finished": ("not grokked by its last epoch", f"not within {seen:,} {reading.unit}s"),
+            "partial": ("still under way", f"not yet, at {reading.unit} {seen:,}"),
+            "failed": ("failed", f"failed at {reading.unit} {seen:,}"),
         }[reading.status]
     return {
         "epoch": epoch,

@@ -16,7 +16,7 @@ from grokscope.measures.outcomes import (
     find_memorisation,
     find_phases,
 )
-from grokscope.spec import RunSpec
+from grokscope.observed import AnySpec, ObservedSpec
 from grokscope.store import CURVE, Run, Status
 
 
@@ -25,7 +25,7 @@ class Reading:
     """What is known of a run now. A run without rows has no events and no phases."""
 
     run_id: str
-    spec: RunSpec
+    spec: AnySpec
     status: Status
     curve: pl.DataFrame
     memorised: EventTime | None
@@ -44,7 +44,15 @@ class Reading:
     @property
     def structure_threshold(self) -> float:
         """tau: as given, or half of the oracle's share on each informative position."""
+        if isinstance(self.spec, ObservedSpec):
+            return self.spec.training.structure_threshold  # 0 where no oracle was named
         return self.spec.training.structure_threshold or 0.5 / self.spec.task.operands
+
+    @property
+    def unit(self) -> str:
+        """What time is counted in. The lab trains on all examples at once: there an epoch is a
+        step; in a loop of the user's it is a step that is counted."""
+        return "step" if isinstance(self.spec, ObservedSpec) else "epoch"
 
 
 def read_run(run: Run) -> Reading:
@@ -64,13 +72,11 @@ def read_run(run: Run) -> Reading:
         outcome, failed_at, stopped = {"status": "partial"}, None, False
         phases, final = (), {}
         if len(curve):
-            columns = {
-                name: curve[name].to_numpy()
-                for name in ("epoch", "train_accuracy", "test_accuracy", "divergence")
-            }
-            memorised = find_memorisation(columns, run.spec.training)
-            grokked = find_grokking(columns, run.spec.training)
-            phases = tuple(find_phases(columns, run.spec.training))
+            wanted = ("epoch", "train_accuracy", "test_accuracy", "divergence")
+            columns = {name: curve[name].to_numpy() for name in wanted if name in curve.columns}
+            memorised = find_memorisation(columns, run.about.training)
+            grokked = find_grokking(columns, run.about.training)
+            phases = tuple(find_phases(columns, run.about.training))
             final = {
                 name: float(value)
                 for name, value in curve.row(-1, named=True).items()
@@ -78,7 +84,7 @@ def read_run(run: Run) -> Reading:
             }
     return Reading(
         run_id=run.id,
-        spec=run.spec,
+        spec=run.about,
         status=outcome["status"],
         curve=curve,
         memorised=memorised,

@@ -21,7 +21,7 @@ def describe_machine() -> dict[str, Any]:
     packages = ("grokscope", "jax", "jaxlib", "numpy", "optax")
     return {
         "versions": {"python": platform.python_version(), **{p: version(p) for p in packages}},
-        "commit": _commit(),
+        "commit": find_commit(),
         "machine": platform.machine(),
         "system": platform.system(),
         "backend": jax.default_backend(),
@@ -41,18 +41,20 @@ def count_cores() -> int:
     return os.cpu_count() or 1
 
 
-def new_segment(epoch: int, execution: str) -> dict[str, Any]:
+def new_segment(
+    epoch: int, execution: str, machine: dict[str, Any] | None = None
+) -> dict[str, Any]:
     """One uninterrupted stretch of training. A run that was resumed has several."""
     return {
         "from_epoch": epoch,
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
         "execution": execution,
         "seconds": 0.0,
-        **describe_machine(),
+        **(machine or describe_machine()),
     }
 
 
-def _commit() -> str | None:
+def find_commit() -> str | None:
     """Commit of the grokscope checkout in use, with a + where it has been edited."""
     here = Path(grokscope.__file__).parent
     try:

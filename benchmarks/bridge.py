@@ -1,0 +1,95 @@
+"""`python -m benchmarks.bridge`: what watching and the prior cost, beside plain training.
+
+The three are interleaved in one process on one thread, and medians of several rounds are compared.
+Needs the extra `torch`.
+"""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+
+import torch
+import transformers
+
+from grokscope.bridge import Observer, StructuralPrior
+from grokscope.bridge.observer import EVERY
+
+ROUNDS, STEPS = 7, 20
+SIZES = {  # layers, width, heads, positions, examples
+    "one layer, width 64, 6 positions, 128 examples": (1, 64, 2, 6, 128),
+    "four layers, width 128, 64 positions, 32 examples": (4, 128, 4, 64, 32),
+}
+
+
+def make(layers: int, width: int, heads: int, positions: int, examples: int):
+    torch.manual_seed(0)
+    config = transformers.GPT2Config(
+        vocab_size=64,
+        n_positions=positions,
+        n_embd=width,
+        n_layer=layers,
+        n_head=heads,
+        bos_token_id=0,
+        eos_token_id=0,
+    )
+    model = transformers.GPT2LMHeadModel(config)
+    tokens = torch.randint(0, 64, (examples, positions))
+    return model, {"input_ids": tokens, "labels": tokens}
+
+
+def bench(name: str, sizes: tuple[int, int, int, int, int]) -> None:
+    model, batch = make(*sizes)
+    optimiser = torch.optim.AdamW(model.parameters(), 1e-4)
+    prior = StructuralPrior(model, informative=[0, 2], strength=0.1)
+    observer = Observer(
+        model,
+        "bench",
+        informative=[0, 2],
+        test=batch,
+        optimizer=optimiser,
+        store=tempfile.mkdtemp(),
+    )
+
+    def train(with_prior: bool) -> None:
+        for step in range(STEPS):
+            if with_prior:
+                with prior:
+                    loss = model(**batch).loss
+                loss = loss + prior.penalty(step)
+            else:
+                loss = model(**batch).loss
+            optimiser.zero_grad()
+            loss.backward()
+            optimiser.step()
+
+    work: dict[str, Callable[[], object]] = {
+        "plain": lambda: train(False),
+        "prior": lambda: train(True),
+        "row": lambda: observer.measure(len(observer.rows), batch),
+    }
+    times: dict[str, list[float]] = {key: [] for key in work}
+    for round_ in range(ROUNDS + 1):
+        for key, piece in work.items():
+            began = time.perf_counter()
+            piece()
+            if round_:  # the first warms up, and checks what it captured
+                times[key].append(time.perf_counter() - began)
+    plain, with_prior, row = (statistics.median(times[key]) for key in work)
+    step = plain / STEPS
+    print(f"GPT-2, {name}")
+    print(f"  one training step        {1e3 * step:8.2f} ms")
+    print(
+        f"  one row, test included   {1e3 * row:8.2f} ms  = {row / step:.2f} steps, "
+        f"{row / (EVERY * step):.1%} more at the default of every {EVERY} steps"
+    )
+    print(f"  the prior on every layer            {with_prior / plain - 1:+.1%} a step")
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    transformers.logging.set_verbosity_error()
+    for title, numbers in SIZES.items():
+        bench(title, numbers)

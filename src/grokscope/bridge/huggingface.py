@@ -1,0 +1,107 @@
+"""Observer and prior in a Hugging Face `Trainer`.
+
+trainer = Trainer(model, args, ..., callbacks=[GrokscopeCallback(observer, prior)])
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+try:
+    from transformers import TrainerCallback
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(
+        "GrokscopeCallback needs transformers, which is not installed. "
+        "Install it with: pip install 'grokscope[torch]'"
+    ) from error
+from torch import nn
+
+from grokscope.bridge.calls import CaptureError
+from grokscope.bridge.observer import Observer
+from grokscope.bridge.prior import StructuralPrior
+from grokscope.bridge.scoring import read_output
+from grokscope.errors import SpecError
+
+
+class GrokscopeCallback(TrainerCallback):
+    """Measures before the first step, every `observer.every` steps and at the end, on the batches
+    that the observer was made with; adds the prior to the loss that the model returns."""
+
+    def __init__(
+        self, observer: Observer | None = None, prior: StructuralPrior | None = None
+    ) -> None:
+        if observer is None and prior is None:
+            raise SpecError("GrokscopeCallback needs an observer, a prior, or both.")
+        if observer is not None and observer.train is None:
+            raise SpecError(
+                "A Trainer shows its callbacks no batch: make the observer with Observer(train=)."
+            )
+        self.observer, self.prior = observer, prior
+        if observer is not None and observer.prior is None:
+            observer.prior = prior
+        self._step = 0
+        self._parts = 1  # batches that make up one step
+        self._hooks: list[Any] = []
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        self._step, self._parts = state.global_step, args.gradient_accumulation_steps
+        if self.prior is not None:
+            if args.label_smoothing_factor:
+                raise SpecError(
+                    "With label smoothing the Trainer ignores the loss that the model returns, and "
+                    "with it the prior; set label_smoothing_factor to 0."
+                )
+            if args.torch_compile:
+                raise SpecError(
+                    "The Trainer compiles the model, and nothing can be recorded in compiled code; "
+                    "leave torch_compile off, or add prior.penalty(step, batch) in a loop of yours."
+                )
+            model = self.prior.model
+            self._hooks = [
+                model.register_forward_pre_hook(self._before),
+                model.register_forward_hook(self._after, with_kwargs=True, always_call=True),
+            ]
+        if self.observer is not None:
+            if self.observer.optimizer is None:
+                self.observer.optimizer = kwargs.get("optimizer")
+            self.observer.measure(state.global_step)
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        self._step = state.global_step
+        if self.observer is not None:
+            self.observer.step(state.global_step)
+
+    def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        for hook in self._hooks:
+            hook.remove()
+        self._hooks = []
+        if self.observer is not None and not self.observer.ended:
+            if self.observer.rows[-1]["epoch"] < state.global_step:
+                self.observer.measure(state.global_step)
+            self.observer.finish()
+
+    def _before(self, model: nn.Module, inputs: Any) -> None:
+        if self.prior is not None and model.training and self.prior.strength(self._step) > 0:
+            self.prior.__enter__()
+
+    def _after(self, model: nn.Module, inputs: Any, kwargs: dict[str, Any], output: Any) -> Any:
+        prior = self.prior
+        if prior is None or not prior.recording:
+            return None
+        prior.__exit__(None, None, None)
+        if output is None:  # the forward failed; its own error says why
+            return None
+        _, loss = read_output(output)
+        if loss is None:
+            raise CaptureError(
+                "The model returned no loss to add the prior to; let the batches of the Trainer "
+                "have labels."
+            )
+        penalty = prior.penalty(self._step, kwargs)
+        if kwargs.get("num_items_in_batch") is not None:
+            # Then the Trainer adds up the losses of a step's batches instead of averaging them.
+            penalty = penalty / self._parts
+        if isinstance(output, tuple):
+            return (loss + penalty, *output[1:])
+        output["loss"] = loss + penalty
+        return output

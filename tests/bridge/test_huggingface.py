@@ -1,0 +1,116 @@
+"""Observer and prior in a Trainer."""
+
+from __future__ import annotations
+
+import pytest
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+
+from grokscope.bridge import GrokscopeCallback, Observer, StructuralPrior
+from grokscope.errors import SpecError
+
+
+class Rows(torch.utils.data.Dataset):
+    def __init__(self, batch):
+        self.batch = batch
+
+    def __len__(self):
+        return len(self.batch["input_ids"])
+
+    def __getitem__(self, index):
+        return {name: tensor[index] for name, tensor in self.batch.items()}
+
+
+def train(model, batch, callbacks, tmp_path, **options):
+    arguments = transformers.TrainingArguments(
+        output_dir=str(tmp_path / "trainer"),
+        **{
+            "max_steps": 6,
+            "per_device_train_batch_size": 6,
+            "learning_rate": 1e-2,
+            "lr_scheduler_type": "constant",
+            "use_cpu": True,
+            "report_to": [],
+            "save_strategy": "no",
+            "logging_strategy": "no",
+            "disable_tqdm": True,
+            "dataloader_pin_memory": False,
+            **options,
+        },
+    )
+    trainer = transformers.Trainer(model, arguments, train_dataset=Rows(batch), callbacks=callbacks)
+    trainer.train()
+    return model
+
+
+def flat(model):
+    return torch.cat([p.detach().flatten() for p in model.parameters()])
+
+
+def still(make_gpt2):
+    return make_gpt2(resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0)
+
+
+def test_it_does_both(make_gpt2, hf_batch, tmp_path, store):
+    model = make_gpt2()
+    prior = StructuralPrior(model, informative=[0, 2], strength=3.0)
+    observer = Observer(
+        model, "mine", informative=[0, 2], train=hf_batch, test=hf_batch, every=2, store=store
+    )
+    train(model, hf_batch, [GrokscopeCallback(observer, prior)], tmp_path, max_steps=31)
+    (run,) = store.runs()
+    assert run.status == "finished"
+    assert run.curve["epoch"].to_list() == [*range(0, 31, 2), 31]
+    assert run.curve["divergence"][-1] < 0.3 * run.curve["divergence"][0]
+    assert run.about.prior.strength == 3.0
+    assert run.about.optimiser.kind == "adamw"
+    assert not model._forward_hooks  # nothing is left behind
+    assert not model._forward_pre_hooks
+
+
+def test_the_prior_is_added_to_the_loss(make_gpt2, hf_batch, tmp_path):
+    """Against the same steps written out: SGD on loss + penalty."""
+    model = still(make_gpt2)
+    prior = StructuralPrior(model, informative=[0, 2], strength=0.7, start=2)
+    options = {"optim": "sgd", "learning_rate": 0.1, "max_grad_norm": 0.0}
+    train(model, hf_batch, [GrokscopeCallback(prior=prior)], tmp_path, **options)
+    mine = still(make_gpt2).train()
+    mine_prior = StructuralPrior(mine, informative=[0, 2], strength=0.7, start=2)
+    optimiser = torch.optim.SGD(mine.parameters(), 0.1)
+    for step in range(6):
+        with mine_prior:
+            loss = mine(**hf_batch).loss
+        optimiser.zero_grad()
+        (loss + mine_prior.penalty(step)).backward()
+        optimiser.step()
+    torch.testing.assert_close(flat(model), flat(mine), atol=1e-5, rtol=0)
+    plain = train(still(make_gpt2), hf_batch, [], tmp_path, **options)
+    assert (flat(model) - flat(plain)).abs().max() > 1e-2
+
+
+def test_accumulated_batches_weigh_the_same(make_gpt2, hf_batch, tmp_path):
+    """Two batches of three make the same step as one of six."""
+    ends = []
+    for size, parts in ((6, 1), (3, 2)):
+        model = still(make_gpt2)
+        prior = StructuralPrior(model, informative=[0, 2], strength=2.0)
+        options = {"per_device_train_batch_size": size, "gradient_accumulation_steps": parts}
+        options |= {"max_steps": 1, "optim": "sgd", "max_grad_norm": 0.0}
+        ends.append(
+            flat(train(model, hf_batch, [GrokscopeCallback(prior=prior)], tmp_path, **options))
+        )
+    torch.testing.assert_close(*ends, atol=1e-6, rtol=0)
+
+
+def test_what_cannot_work_is_said(make_gpt2, hf_batch, tmp_path):
+    model = make_gpt2()
+    with pytest.raises(SpecError, match="an observer, a prior, or both"):
+        GrokscopeCallback()
+    with pytest.raises(SpecError, match=r"Observer\(train=\)"):
+        GrokscopeCallback(Observer(model, "mine"))
+    callback = GrokscopeCallback(prior=StructuralPrior(model, informative=[0]))
+    with pytest.raises(SpecError, match="label smoothing"):
+        train(model, hf_batch, [callback], tmp_path, label_smoothing_factor=0.1)
+    with pytest.raises(SpecError, match="leave torch_compile off"):
+        train(model, hf_batch, [callback], tmp_path, torch_compile=True)
