@@ -232,8 +232,8 @@ def render(outcomes: pl.DataFrame, about: dict[str, Any]) -> str:
         "of which some did not grok counts those as later than any that did.",
         "",
         f"The setting with {MODULUS} distractors was chosen by two pilot runs with another seed "
-        "(100), one of each arm; the one with 2 was fixed beforehand and not piloted. Nothing was "
-        "changed afterwards.",
+        f"(100), one of each arm, after which the steps were cut from 1,500 to {STEPS:,}; the one "
+        "with 2 was not piloted. Nothing was changed once the runs above had begun.",
         "",
         "## How this was obtained",
         "",

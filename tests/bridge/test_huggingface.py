@@ -22,7 +22,7 @@ class Rows(torch.utils.data.Dataset):
         return {name: tensor[index] for name, tensor in self.batch.items()}
 
 
-def train(model, batch, callbacks, tmp_path, **options):
+def train(model, batch, callbacks, tmp_path, trainer=transformers.Trainer, **options):
     arguments = transformers.TrainingArguments(
         output_dir=str(tmp_path / "trainer"),
         **{
@@ -39,8 +39,7 @@ def train(model, batch, callbacks, tmp_path, **options):
             **options,
         },
     )
-    trainer = transformers.Trainer(model, arguments, train_dataset=Rows(batch), callbacks=callbacks)
-    trainer.train()
+    trainer(model, arguments, train_dataset=Rows(batch), callbacks=callbacks).train()
     return model
 
 
@@ -112,5 +111,15 @@ def test_what_cannot_work_is_said(make_gpt2, hf_batch, tmp_path):
     callback = GrokscopeCallback(prior=StructuralPrior(model, informative=[0]))
     with pytest.raises(SpecError, match="label smoothing"):
         train(model, hf_batch, [callback], tmp_path, label_smoothing_factor=0.1)
-    with pytest.raises(SpecError, match="leave torch_compile off"):
-        train(model, hf_batch, [callback], tmp_path, torch_compile=True)
+
+
+def test_a_trainer_that_drops_the_prior_is_refused(make_gpt2, hf_batch, tmp_path):
+    class OwnLoss(transformers.Trainer):
+        def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
+            logits = model(**inputs).logits[:, :-1].flatten(0, 1)
+            return torch.nn.functional.cross_entropy(logits, inputs["labels"][:, 1:].flatten())
+
+    model = make_gpt2()
+    callback = GrokscopeCallback(prior=StructuralPrior(model, informative=[0, 2]))
+    with pytest.raises(SpecError, match="the prior is lost"):
+        train(model, hf_batch, [callback], tmp_path, trainer=OwnLoss)

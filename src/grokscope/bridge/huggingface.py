@@ -41,6 +41,7 @@ class GrokscopeCallback(TrainerCallback):
             observer.prior = prior
         self._step = 0
         self._parts = 1  # batches that make up one step
+        self._added = self._arrived = False  # the prior, in the loss and in the gradient
         self._hooks: list[Any] = []
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
@@ -66,6 +67,13 @@ class GrokscopeCallback(TrainerCallback):
                 self.observer.optimizer = kwargs.get("optimizer")
             self.observer.measure(state.global_step)
 
+    def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        if self._added and not self._arrived:
+            raise SpecError(
+                "The Trainer did not use the loss that the model returns, so the prior is lost; "
+                "let its compute_loss return that loss, or add prior.penalty there yourself."
+            )
+
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         self._step = state.global_step
         if self.observer is not None:
@@ -79,6 +87,9 @@ class GrokscopeCallback(TrainerCallback):
             if self.observer.rows[-1]["epoch"] < state.global_step:
                 self.observer.measure(state.global_step)
             self.observer.finish()
+
+    def _note_arrival(self, gradient: Any) -> None:
+        self._arrived = True
 
     def _before(self, model: nn.Module, inputs: Any) -> None:
         if self.prior is not None and model.training and self.prior.strength(self._step) > 0:
@@ -95,9 +106,12 @@ class GrokscopeCallback(TrainerCallback):
         if loss is None:
             raise CaptureError(
                 "The model returned no loss to add the prior to; let the batches of the Trainer "
-                "have labels."
+                "have labels, and leave its compute_loss_func out."
             )
         penalty = prior.penalty(self._step, kwargs)
+        if penalty.requires_grad:
+            self._added = True
+            penalty.register_hook(self._note_arrival)
         if kwargs.get("num_items_in_batch") is not None:
             # Then the Trainer adds up the losses of a step's batches instead of averaging them.
             penalty = penalty / self._parts
