@@ -98,7 +98,7 @@ def describe_work(work: Work, scale: ScaleName) -> str:
     text += "."
     if work.done:
         saved = clock(work.saved_seconds)
-        text += f" The store has {len(work.done)}, which saves {saved} of training."
+        text += f" The store has {len(work.done)}, which saves {saved} of one core's time."
     if not work.left:
         return text + " Nothing is left to train."
     return (
