@@ -288,9 +288,10 @@ def do_theory(options: Theory) -> int:
 
 def do_reproduce(options: Reproduce) -> int:
     from grokscope.papers import reproduction
+    from grokscope.papers.listing import plan_table, verdict_table
     from grokscope.papers.studies import SCALES
     from grokscope.store import Store
-    from grokscope.terminal import Watch, plan_table, say, verdict_table
+    from grokscope.terminal import Watch, say
 
     paper = reproduction.find_paper(options.paper)
     studies = paper.select(options.studies)

@@ -20,10 +20,6 @@ from grokscope.store import Run, describe
 if TYPE_CHECKING:
     import polars as pl
 
-    from grokscope.papers.evidence import Tables
-    from grokscope.papers.reproduction import Work
-    from grokscope.papers.studies import Planned, ScaleName, Study
-
 MOST_BARS = 12  # more runs than that share one bar
 PLAIN_SECONDS = 10.0  # between two lines where there is no terminal
 
@@ -301,56 +297,6 @@ def _measures(heading: str, values: Mapping[str, Any]) -> Table:
     table = plain_table((heading, "left"), ("value", "right"))
     for name, value in values.items():
         table.add_row(name, _cell(value))
-    return table
-
-
-def plan_table(work: Work) -> Table:
-    """A line a study and setting: how many runs, how many of them the store has."""
-    table = plain_table(
-        ("study", "left"),
-        ("regime", "left"),
-        ("arms", "right"),
-        ("runs", "right"),
-        ("in the store", "right"),
-    )
-    have = {run.id for run in work.done}
-    groups: dict[tuple[str, str], list[Planned]] = {}
-    for item in work.planned:
-        groups.setdefault((item.study.name, item.setting.regime), []).append(item)
-    for (study, regime), items in groups.items():
-        arms = len({item.arm for item in items})
-        done = sum(item.spec.id in have for item in items)
-        table.add_row(study, regime, str(arms), str(len(items)), str(done))
-    return table
-
-
-RULING_STYLES = {"supported": "green", "contradicted": "red"}
-
-
-def verdict_table(studies: Sequence[Study], tables: Tables, scale: ScaleName) -> Table:
-    """A line a claim and regime: verdict, effect with interval, remark."""
-    table = plain_table(
-        ("claim", "left"),
-        ("regime", "left"),
-        ("verdict", "left"),
-        ("effect", "left"),
-        ("n", "right"),
-        ("", "left"),
-        caption=f"{scale} scale; interval: 95 % over seeds",
-    )
-    for study in studies:
-        evidence = tables.evidence(study, scale)
-        for claim in study.claims:
-            for regime, finding in evidence.findings(claim).items():
-                style = RULING_STYLES.get(finding.ruling, "dim")
-                table.add_row(
-                    claim.name,
-                    regime,
-                    f"[{style}]{finding.ruling}[/]",
-                    "" if finding.estimate is None else str(finding.estimate),
-                    "" if finding.estimate is None else str(finding.estimate.n),
-                    finding.remark,
-                )
     return table
 
 
