@@ -119,8 +119,10 @@ def bootstrap(
     `statistic` takes an array of seed indices. The plain percentile interval of a handful of seeds
     is too short; the expanded one (Hesterberg 2015, "What teachers should know about the
     bootstrap") takes the quantiles Phi(-+ sqrt(n / (n - 1)) t), t the quantile of Student's
-    distribution, which is exact for means of normal data. A resample that gives no number widens
-    the interval on both sides. One seed gives no interval at all.
+    distribution. It still cannot leave the range of the seeds, so the interval is widened to
+    value -+ t s, s the standard deviation of the resamples times sqrt(n / (n - 1)), which is
+    Student's own for means, wherever that is finite. A resample that gives no number widens the
+    interval on both sides. One seed gives no interval at all.
     """
     from scipy import stats
 
@@ -129,10 +131,14 @@ def bootstrap(
         return Estimate(value, -math.inf, math.inf, n)
     chosen, weights = resamples(n)
     drawn = np.array([statistic(index) for index in chosen])
-    tail = (1 - confidence) / 2
-    share = stats.norm.cdf(math.sqrt(n / (n - 1)) * stats.t.ppf(tail, n - 1))
+    quantile = math.sqrt(n / (n - 1)) * stats.t.ppf((1 - confidence) / 2, n - 1)
+    share = stats.norm.cdf(quantile)
     low = _order_statistic(np.where(np.isnan(drawn), -math.inf, drawn), weights, share)
     high = -_order_statistic(np.where(np.isnan(drawn), -math.inf, -drawn), weights, share)
+    if np.isfinite(drawn).all():
+        middle = float(weights @ drawn)
+        spread = math.sqrt(float(weights @ (drawn - middle) ** 2))
+        low, high = min(low, value + quantile * spread), max(high, value - quantile * spread)
     return Estimate(value, low, high, n)
 
 
@@ -171,24 +177,37 @@ def ratio_of_medians(slower: np.ndarray, faster: np.ndarray) -> Estimate:  # (se
     """median(slower) / median(faster): how many times faster. Infinite if only the slower never
     got there, no number if neither did."""
 
-    def ratio(index: np.ndarray) -> float:
+    def log_ratio(index: np.ndarray) -> float:
         above, below = median_time(slower[index]), median_time(faster[index])
-        if math.isinf(above) and math.isinf(below):
-            return math.nan
-        return above / below
+        if math.isinf(above) or math.isinf(below):
+            return math.nan if above == below else math.inf if math.isinf(above) else -math.inf
+        return math.log(above / below)
 
-    return bootstrap(ratio, len(slower))
+    return exponential(bootstrap(log_ratio, len(slower)))
+
+
+def exponential(estimate: Estimate) -> Estimate:
+    """An estimate of logarithms as one of ratios."""
+    ends = (estimate.value, estimate.low, estimate.high)
+    value, low, high = (math.inf if end > 700 else math.exp(end) for end in ends)
+    return Estimate(value, low if estimate.low > -math.inf else -math.inf, high, estimate.n)
 
 
 def log_rank(first: np.ndarray, second: np.ndarray) -> float:  # (n,), (m,)
-    """Two-sided p-value of the log-rank test, by all permutations of the labels.
+    """Two-sided p-value of the log-rank test, by all permutations of the labels (many seeded ones
+    where there are too many).
 
     With five seeds the usual normal approximation is too coarse. The statistic is the observed
     minus the expected number of events in the first group.
     """
     times = np.concatenate([first, second])
     events = np.unique(times[np.isfinite(times)])
-    groups = np.array(list(itertools.combinations(range(len(times)), len(first))))
+    if math.comb(len(times), len(first)) <= 20 * DRAWS:
+        groups = np.array(list(itertools.combinations(range(len(times)), len(first))))
+    else:
+        rng = np.random.default_rng(0)
+        shuffled = [rng.permutation(len(times))[: len(first)] for _ in range(DRAWS)]
+        groups = np.array([np.arange(len(first)), *shuffled])
     member = np.zeros((len(groups), len(times)))
     np.put_along_axis(member, groups, 1.0, axis=1)
     excess = np.zeros(len(groups))
@@ -196,7 +215,7 @@ def log_rank(first: np.ndarray, second: np.ndarray) -> float:  # (n,), (m,)
         at_risk, now = times >= time, times == time
         share = member[:, at_risk].sum(axis=1) / at_risk.sum()
         excess += member[:, now].sum(axis=1) - share * now.sum()
-    # The first combination is the true labelling.
+    # The first group is the true labelling.
     return float(np.mean(np.abs(excess) >= abs(excess[0]) - 1e-9))
 
 
@@ -212,7 +231,8 @@ def rank_correlation(levels: Sequence[float], times: np.ndarray) -> Estimate:  #
         chosen = ordered[:, index]
         return float(stats.kendalltau(np.repeat(doses, len(index)), chosen.ravel()).statistic)
 
-    return bootstrap(tau, times.shape[1])
+    found = bootstrap(tau, times.shape[1])
+    return Estimate(found.value, max(found.low, -1.0), min(found.high, 1.0), found.n)
 
 
 @dataclass(frozen=True)
@@ -239,11 +259,12 @@ EXPONENTS = np.geomspace(0.05, 4.0, 121)  # the fit looks for the exponent on th
 
 
 def fit_power_law(doses: np.ndarray, times: np.ndarray, budget: float) -> PowerLaw:
-    """Least squares of log time on the median times of each dose.  (doses,), (doses,)
+    """Least squares of relative errors on the median times of each dose.  (doses,), (doses,)
 
     A dose whose median is censored asks only that the law be at or beyond the budget there: it
     counts only if the law would fall short. For a given exponent the law is linear in its two other
-    parameters, both kept non-negative, so a grid over exponents needs no starting guess.
+    parameters, both kept non-negative, so a grid over exponents needs no starting guess; the best
+    exponent is that with the smallest errors of log time.
     """
     from scipy.optimize import nnls
 
@@ -292,4 +313,7 @@ def _visible_exponent(doses: np.ndarray, times: np.ndarray, budget: float) -> fl
         return math.nan
     law = fit_power_law(doses, times, budget)
     delay = law.scale * doses.min() ** -law.exponent
-    return law.exponent if delay >= VISIBLE * law.floor else math.nan
+    if delay < VISIBLE * law.floor:
+        return math.nan
+    # The end of the grid stands for whatever lies beyond it.
+    return math.inf if law.exponent >= EXPONENTS[-1] else law.exponent

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 
 import grokscope as gs
@@ -20,6 +21,7 @@ def rows(times, **columns):
         {
             "run": f"{seed:016x}",
             "status": "finished",
+            "memorised": 100,
             "grokked": time,
             "test_accuracy": 0.1 if time is None else 1.0,
             **{name: values[seed] for name, values in columns.items()},
@@ -56,6 +58,27 @@ def test_faster():
 def test_as_fast_needs_no_difference():
     test = Faster("one", "other", least=0.9)
     assert ruling(test, sample(one=FAST, other=FAST)) == "supported"
+    assert "log-rank" not in test.describe()
+    assert "log-rank" in Faster("one", "other", least=1.25).describe()
+
+
+@pytest.mark.parametrize(
+    "test",
+    [Share("a", "do not grok", control="c"), Faster("b", "a", least=1.25, control="c")],
+)
+def test_without_a_control_that_groks_nothing_is_shown(test):
+    assert ruling(test, sample(a=NEVER, b=FAST, c=FAST)) == "supported"
+    finding = judge(Claim("c", "says", test), sample(a=NEVER, b=FAST, c=NEVER))
+    assert finding.ruling == "inconclusive"
+    assert "nothing to compare with: 0 of 5 of “c” grok" in finding.remark
+    assert ruling(test, sample(a=NEVER, b=FAST)) == "not run"
+    assert "Inconclusive unless half of “c” grok" in test.describe()
+
+
+def test_mirror_pairs_are_told_apart():
+    given = sample(a=rows([None] * 5, test_accuracy_unmirrored=[0.02] * 5))
+    remark = Share("a", "do not grok").judge(given).remark
+    assert "0.02 on pairs whose mirror image was not trained on" in remark
 
 
 def test_faster_needs_a_significant_log_rank():
@@ -94,7 +117,9 @@ def dosed(law):
     for value in (0.0, 0.01, 0.03, 0.1, 0.3, 1.0):
         kind = "oracle" if value else "none"
         spec = BASE.replace(**{"prior.kind": kind, "prior.strength": value or 1.0})
-        times = [law(value) for _ in range(5)]
+        # Seeds differ by a few per cent, each in its own way at every dose.
+        rng = np.random.default_rng([int(1000 * value), 7])
+        times = [law(value) and law(value) * factor for factor in rng.normal(1, 0.02, 5)]
         arms[f"{value:g}"] = ArmRuns(f"{value:g}", spec, rows(times))
     return Sample(Setting("laptop", "constant", BASE), arms)
 
@@ -106,6 +131,10 @@ def test_trend():
     assert ruling(test, dosed(lambda s: None)) == "inconclusive"
     never_without = dosed(lambda s: int(1000 - 500 * s) if s else None)
     assert ruling(test, never_without) == "supported"
+    bounded = Trend(strength, "strength", low=-0.3, high=0.3)
+    assert ruling(bounded, dosed(lambda s: 1000 - 900 * s)) == "contradicted"
+    strict = Trend(strength, "strength", high=-0.3, censored=False)
+    assert ruling(strict, never_without) == "inconclusive"
 
 
 def test_inverse_law():
@@ -113,7 +142,7 @@ def test_inverse_law():
     assert "0" not in test.needs(dosed(lambda s: 700))  # no prior has no inverse
     inverse = dosed(lambda s: 700 + 40 / s if s else None)
     assert ruling(test, inverse) == "supported"
-    assert "which rules above λ = 0.0" in test.judge(inverse).remark  # 40 / 700
+    assert "more than half of the time above λ = 0.0" in test.judge(inverse).remark  # 40 / 700
     assert ruling(test, dosed(lambda s: 700 + 40 / s**0.4 if s else None)) == "contradicted"
     assert ruling(test, dosed(lambda s: 700)) == "inconclusive"
     assert ruling(test, dosed(lambda s: None)) == "inconclusive"
@@ -154,7 +183,8 @@ def test_a_regime_that_a_claim_does_not_name_is_not_judged():
     assert list(evidence.findings(claim)) == ["noise"]
 
 
-def test_never_is_infinite_and_unknown_is_not():
+def test_what_is_not_there_is_no_number_and_no_time():
     arm = ArmRuns("a", BASE, (*rows([100, None]), None))
     assert arm.times().tolist() == [100, math.inf, math.inf]
-    assert not arm.complete
+    assert not arm.sound  # so nobody may conclude from it
+    assert np.isnan(arm.values("a column of tomorrow")).all()

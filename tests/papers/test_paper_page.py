@@ -121,6 +121,8 @@ def test_how_it_was_obtained(texts):
         assert "commit abc1234" in text
         assert "jax 1.2" in text
         assert PAPER.deviations[0] in text
+        assert PAPER.revisions[0] in text
+        assert PAPER.glossary["grokked"] in text
 
 
 def test_questions_of_ours_are_marked():
@@ -169,13 +171,19 @@ def test_text_is_escaped():
         (Estimate(2.1, 1.6, math.inf, 5), "2.1 (at least 1.6)"),
         (
             Estimate(math.inf, 1.8, math.inf, 5),
-            "at least 1.8: only the reference never groks",
+            "at least 1.8: the slower arm's median is never reached",
         ),
-        (Estimate(math.inf, math.inf, math.inf, 5), "only the reference never groks"),
-        (Estimate(math.inf, -math.inf, math.inf, 1), "only the reference never groks"),
-        (Estimate(0.0, 0.0, 0.7, 5), "at most 0.7: only the reference groks"),
-        (Estimate(0.0, 0.0, 0.0, 5), "only the reference groks"),
-        (Estimate(math.nan, -math.inf, math.inf, 5), "neither groks"),
+        (Estimate(math.inf, math.inf, math.inf, 5), "the slower arm's median is never reached"),
+        (Estimate(math.inf, -math.inf, math.inf, 1), "the slower arm's median is never reached"),
+        (
+            Estimate(0.0, 0.0, 0.7, 5),
+            "at most 0.7: the median of the arm that ought to be faster is never reached",
+        ),
+        (
+            Estimate(0.0, 0.0, 0.0, 5),
+            "the median of the arm that ought to be faster is never reached",
+        ),
+        (Estimate(math.nan, -math.inf, math.inf, 5), "neither median is reached"),
         (Estimate(1.5, -math.inf, math.inf, 1), "1.5 (no interval)"),
     ],
 )

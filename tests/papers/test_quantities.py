@@ -45,13 +45,23 @@ def test_lead_compares_the_halves():
     late, outcome = make_curve(
         divergence=np.interp(EPOCHS, [1400, 1600], [0.4, 0.0]),
         test_accuracy=np.interp(EPOCHS, [300, 500, 1600], [0.1, 0.9, 1.0]),
+        structure_share=np.where(EPOCHS >= 1600, 1.0, 0.2),
     )
     assert quantities.lead(late, outcome) < 0
 
 
 def test_divergence_with_nowhere_to_fall_was_there_at_memorisation():
-    curve, outcome = make_curve(divergence=np.full(len(EPOCHS), 0.01))
+    curve, outcome = make_curve(
+        divergence=np.full(len(EPOCHS), 0.01), structure_share=np.ones(len(EPOCHS))
+    )
     assert quantities.lead(curve, outcome) == pytest.approx((1500 - 200) / 1500)
+
+
+@pytest.mark.parametrize("level", [0.5, np.linspace(0.1, 0.9, len(EPOCHS))])
+def test_attention_that_is_never_right_leads_nothing(level):
+    wrong = np.full(len(EPOCHS), 0.2)
+    curve, outcome = make_curve(divergence=level * np.ones(len(EPOCHS)), structure_share=wrong)
+    assert quantities.lead(curve, outcome) is None
 
 
 def test_no_lead_without_grokking():

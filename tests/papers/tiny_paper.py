@@ -74,5 +74,7 @@ PAPER = Paper(
     ),
     regimes={"constant": "Nothing disturbs."},
     deviations=("Everything is smaller.",),
+    revisions=("Nothing worth mentioning.",),
+    glossary={"grokked": "It got there."},
     summarise=summarise,
 )

@@ -20,8 +20,8 @@ KEY = (
     "ended, a cross one that failed."
 )
 NOTE = (
-    "Effects stand with their 95 % intervals; n is the number of seeds. In an empty field the "
-    "question is not asked."
+    "Effects stand with their 95 % intervals (shares of seeds with bounds of 95 % each, so the two "
+    "make a 90 % interval); n is the number of seeds. In an empty field the question is not asked."
 )
 GROUPS = (
     "Supported in every setting",
@@ -38,11 +38,13 @@ RULES = (
     "run: a run is missing.",
     "Intervals of medians, means and fits come from resampling seeds, all arms of a seed together, "
     "since they share their data. Five seeds have 3,125 resamples and each is taken. The plain "
-    "percentile interval of so few is too short; the expanded one is used (Hesterberg 2015). "
-    "Shares of seeds have Clopper-Pearson bounds.",
+    "percentile interval of so few is too short; the expanded one (Hesterberg 2015) and Student's, "
+    "with the spread of the resamples, are both taken, and the wider end counts. Shares of seeds "
+    "have Clopper-Pearson bounds of 95 % each.",
     "A run that did not grok within its budget is censored: its grok time counts as later than any "
-    "other, and is neither dropped nor set to the budget. A speed-up must also pass a log-rank "
-    "test by all permutations of the labels.",
+    "other, and is neither dropped nor set to the budget. A claim of being faster must also pass a "
+    "log-rank test by all permutations of the labels; one of being as fast need not. Where the arm "
+    "to compare with fails as well, the claim is inconclusive.",
     "Each claim is judged on its own in each setting. No correction is made for their number, so "
     "of many verdicts a few will be wrong by chance.",
 )
@@ -68,6 +70,11 @@ class Cell:
     @property
     def seeds(self) -> str:
         return f"n\u00a0{self.finding.estimate.n}" if self.finding.estimate else ""
+
+    @property
+    def short(self) -> str:
+        """The effect, or why there is none."""
+        return self.effect or self.finding.remark
 
     @property
     def detail(self) -> str:
@@ -248,13 +255,13 @@ def state_effect(claim: Claim, estimate: Estimate | None) -> str:
         return f"{value:.0%} ({100 * low:.0f} to {100 * high:.0f} %)".replace("%", " %", 1)
     if isinstance(claim.test, Faster):
         if math.isnan(value):
-            return "neither groks"
+            return "neither median is reached"
         if math.isinf(value):
             least = f"at least {low:.2g}: " if 0 < low < math.inf else ""
-            return f"{least}only the reference never groks"
+            return f"{least}the slower arm's median is never reached"
         if value == 0:
             most = f"at most {high:.2g}: " if 0 < high < math.inf else ""
-            return f"{most}only the reference groks"
+            return f"{most}the median of the arm that ought to be faster is never reached"
     return str(estimate)
 
 

@@ -44,12 +44,17 @@ class ArmRuns:
         return all(row is not None for row in self.rows)
 
     @property
+    def sound(self) -> bool:
+        """Has every run finished?"""
+        return self.complete and not self.failed
+
+    @property
     def failed(self) -> int:
         return sum(row is not None and row["status"] != "finished" for row in self.rows)
 
     def values(self, column: str) -> np.ndarray:  # (seeds,)
         """A column as numbers; NaN where a run has none."""
-        found = [None if row is None else row[column] for row in self.rows]
+        found = [None if row is None else row.get(column) for row in self.rows]
         return np.array([np.nan if value is None else value for value in found], float)
 
     def times(self, column: str = "grokked") -> np.ndarray:  # (seeds,)
@@ -161,22 +166,26 @@ def collect(paper: Paper, planned: Sequence[Planned], store: Store, base: Tables
     found = {name: store.find(spec) for name, spec in specs.items()}
     ended = {name: run for name, run in found.items() if run.ended}
     rows = [_row(paper, run) for run in ended.values()]
-    wanted: dict[str, set[str]] = {}
-    for item in planned:
-        if item.arm in item.study.curve_arms and item.spec.id in ended:
-            wanted.setdefault(item.spec.id, set()).update(item.study.curves)
-    curves = [_thin(ended[name], sorted(columns)) for name, columns in wanted.items()]
+    # The same columns for every kept curve: studies may share a run.
+    columns = sorted({column for study in paper.studies for column in study.curves})
+    wanted = dict.fromkeys(i.spec.id for i in planned if i.arm in i.study.curve_arms)
+    curves = [_thin(ended[name], columns) for name in wanted if name in ended]
     segments = [s for run in ended.values() for s in run.provenance["segments"]]
     about = {
         **base.about,
-        "seeds": {
-            **base.about.get("seeds", {}),
-            **{item.study.name: item.seed + 1 for item in sorted(planned, key=lambda i: i.seed)},
-        },
+        "seeds": _most_seeds(base.about.get("seeds", {}), planned),
         "versions": segments[-1]["versions"] if segments else base.about.get("versions", {}),
     }
     runs = pl.DataFrame(rows, infer_schema_length=None) if rows else base.runs
     return Tables(_lay_over(base.runs, runs), _lay_over(base.curves, *curves), about)
+
+
+def _most_seeds(known: Mapping[str, int], planned: Sequence[Planned]) -> dict[str, int]:
+    """Seeds of each study. Fewer than before are not asked for: what was run counts."""
+    seeds = dict(known)
+    for item in planned:
+        seeds[item.study.name] = max(seeds.get(item.study.name, 0), item.seed + 1)
+    return seeds
 
 
 def _lay_over(old: pl.DataFrame, *new: pl.DataFrame) -> pl.DataFrame:

@@ -24,31 +24,40 @@ class Faster:
     arm: str
     reference: str
     least: float
-    event: str = "grokked"
+    control: str = ""
+    """An arm without which there is nothing to compare: half of its runs must grok."""
     effect: str = "speed-up"
 
+    @property
+    def superior(self) -> bool:
+        """A claim of being as fast (least below 1) needs no difference."""
+        return self.least > 1
+
     def describe(self) -> str:
+        rank = f" and the log-rank test by permutation gives p ≤ {SIGNIFICANT}"
         return (
             f"Ratio of the median epochs to grokking, “{self.reference}” over “{self.arm}” "
             f"(runs that never grok count as infinite), bootstrapped over seeds. Supported if the "
-            f"95 % interval lies at or above {self.least:g} and the log-rank test by permutation "
-            f"gives p ≤ {SIGNIFICANT}; contradicted if it lies below."
+            f"95 % interval lies at or above {self.least:g}{rank * self.superior}; contradicted if "
+            f"it lies below.{_describe_control(self.control)}"
         )
 
     def needs(self, sample: Sample) -> Sequence[str]:
-        return (self.arm, self.reference)
+        return [name for name in (self.arm, self.reference, self.control) if name]
 
     def judge(self, sample: Sample) -> Finding:
-        arm, reference = sample.arms[self.arm], sample.arms[self.reference]
-        fast, slow = arm.times(self.event), reference.times(self.event)
+        if finding := _check_control(self.control, sample):
+            return finding
+        fast, slow = sample.arms[self.arm].times(), sample.arms[self.reference].times()
         estimate = verdicts.ratio_of_medians(slow, fast)
         ruling = verdicts.at_least(estimate, self.least)
         p = verdicts.log_rank(fast, slow)
-        # A non-inferiority claim (least < 1) needs no difference.
-        if ruling == "supported" and self.least > 1 and p > SIGNIFICANT:
+        if ruling == "supported" and self.superior and p > SIGNIFICANT:
             ruling = "inconclusive"
-        counts = f"{_count(fast)} against {_count(slow)}"
-        return Finding(ruling, estimate, f"{counts}, log-rank p = {p:.2g}")
+        remark = f"{_count(fast)} against {_count(slow)}, log-rank p = {p:.2g}"
+        if (np.isinf(fast) & np.isinf(slow)).any() and math.isinf(estimate.high):
+            remark += "; a seed that groks in neither arm leaves the interval open"
+        return Finding(ruling, estimate, remark)
 
 
 def _count(times: np.ndarray) -> str:
@@ -60,6 +69,21 @@ def _count(times: np.ndarray) -> str:
     return f"{middle:,.0f}" + (f" ({arrived} of {n})" if arrived < n else "")
 
 
+def _check_control(control: str, sample: Sample) -> Finding | None:
+    """Inconclusive if the arm that ought to grok does not."""
+    if not control or math.isfinite(verdicts.median_time(sample.arms[control].times())):
+        return None
+    grokked = int(np.isfinite(sample.arms[control].times()).sum())
+    n = len(sample.arms[control].rows)
+    return Finding(
+        "inconclusive", remark=f"nothing to compare with: {grokked} of {n} of “{control}” grok"
+    )
+
+
+def _describe_control(control: str) -> str:
+    return f" Inconclusive unless half of “{control}” grok." if control else ""
+
+
 @dataclass(frozen=True)
 class Share:
     """Most runs of an arm grok, or most do not."""
@@ -69,6 +93,8 @@ class Share:
     column: str = "grokked"
     """The event that is counted: a run without a number there has not had it."""
     counted: str = "grok"
+    control: str = ""
+    """An arm that differs in the one thing the claim is about: half of its runs must grok."""
     effect: str = "share of seeds"
 
     def describe(self) -> str:
@@ -77,22 +103,28 @@ class Share:
             f"Share of seeds of “{self.arm}” that {self.counted}, with Clopper-Pearson bounds, "
             f"each at 95 %. Supported if the bounds lie {sides[0]} one half, contradicted if they "
             f"lie {sides[1]} it (with five seeds: only if all agree)."
+            f"{_describe_control(self.control)}"
         )
 
     def needs(self, sample: Sample) -> Sequence[str]:
-        return (self.arm,)
+        return [name for name in (self.arm, self.control) if name]
 
     def judge(self, sample: Sample) -> Finding:
         arm = sample.arms[self.arm]
         count = int(np.isfinite(arm.times(self.column)).sum())
         estimate = verdicts.share_estimate(count, len(arm.rows))
         decide = verdicts.at_least if self.expected == "grok" else verdicts.at_most
-        accuracy = np.median(arm.values("test_accuracy"))
-        return Finding(
-            decide(estimate, 0.5),
-            estimate,
-            f"{count} of {len(arm.rows)} {self.counted}; median final test accuracy {accuracy:.2f}",
-        )
+        n, memorised = len(arm.rows), int(np.isfinite(arm.times("memorised")).sum())
+        remark = f"{count} of {n} {self.counted}"
+        if memorised < n:
+            remark += f", {memorised} memorise"
+        remark += f"; median final test accuracy {np.median(arm.values('test_accuracy')):.2f}"
+        hard = arm.values("test_accuracy_unmirrored")
+        if np.isfinite(hard).all():
+            remark += f", {np.median(hard):.2f} on pairs whose mirror image was not trained on"
+        if finding := _check_control(self.control, sample):
+            return Finding("inconclusive", estimate, f"{finding.remark}; {remark}")
+        return Finding(decide(estimate, 0.5), estimate, remark)
 
 
 @dataclass(frozen=True)
@@ -106,6 +138,8 @@ class Level:
     high: float = math.inf
     logarithmic: bool = False
     """Average the logarithms (ratios), and give the effect as a ratio again."""
+    absent: str = "have no number"
+    """What it means if a run has none."""
 
     def describe(self) -> str:
         mean = "Geometric mean" if self.logarithmic else "Mean"
@@ -123,16 +157,11 @@ class Level:
         known = values[np.isfinite(values)]
         lacking = len(values) - len(known)
         if lacking:
-            return Finding("inconclusive", remark=f"{lacking} of {len(values)} runs have no number")
+            return Finding("inconclusive", remark=f"{lacking} of {len(values)} runs {self.absent}")
         scaled = np.log(known) if self.logarithmic else known
         estimate = verdicts.bootstrap(lambda index: float(scaled[index].mean()), len(scaled))
         if self.logarithmic:
-            estimate = Estimate(
-                _exponential(estimate.value),
-                _exponential(estimate.low),
-                _exponential(estimate.high),
-                estimate.n,
-            )
+            estimate = verdicts.exponential(estimate)
         return Finding(verdicts.within(estimate, self.low, self.high), estimate)
 
 
@@ -140,10 +169,6 @@ def _bounds(low: float, high: float) -> str:
     if math.isinf(high):
         return f"at or above {low:g}"
     return f"at or below {high:g}" if math.isinf(low) else f"within {low:g} and {high:g}"
-
-
-def _exponential(value: float) -> float:
-    return math.inf if value > 700 else math.exp(value)
 
 
 @dataclass(frozen=True)
@@ -156,12 +181,15 @@ class Trend:
     event_name: str = "grok epoch"
     low: float = -math.inf
     high: float = math.inf
+    censored: bool = True
+    """Does a run without a number come last? If not, it leaves the question open."""
     effect: str = "rank correlation"
 
     def describe(self) -> str:
         return (
             f"Kendall's tau-b between {self.dose_name} and {self.event_name} over all arms and "
-            f"seeds (never counts as last), bootstrapped over seeds. Supported if the 95 % "
+            f"seeds{' (never counts as last)' * self.censored}, bootstrapped over seeds. Supported "
+            f"if the 95 % "
             f"interval lies {_bounds(self.low, self.high)}, contradicted if it lies outside."
         )
 
@@ -171,6 +199,8 @@ class Trend:
     def judge(self, sample: Sample) -> Finding:
         arms = [sample.arms[name] for name in self.needs(sample)]
         times = np.stack([arm.times(self.event) for arm in arms])
+        if not self.censored and np.isinf(times).any():
+            return Finding("inconclusive", remark=f"{np.isinf(times).sum()} runs have no number")
         if len(np.unique(times)) < 2:
             return Finding("inconclusive", remark="all runs agree: there is nothing to rank")
         estimate = verdicts.rank_correlation([self.dose(arm) or 0.0 for arm in arms], times)
@@ -192,8 +222,10 @@ class InverseLaw:
         return (
             f"{self.event_name.capitalize()} = floor + c / λ^b fitted to the medians over seeds "
             "(a median that was never reached asks only for at least the budget), bootstrapped "
-            f"over seeds. Supported if the 95 % interval of b lies within {self.low:g} and "
-            f"{self.high:g}, contradicted if it lies outside."
+            f"over seeds; b is looked for between {verdicts.EXPONENTS[0]:g} and "
+            f"{verdicts.EXPONENTS[-1]:g}, and is no number where even the weakest penalty delays "
+            f"by less than a quarter of the floor. Supported if the 95 % interval of b lies within "
+            f"{self.low:g} and {self.high:g}, contradicted if it lies outside."
         )
 
     def needs(self, sample: Sample) -> Sequence[str]:
@@ -219,8 +251,15 @@ class InverseLaw:
                 f"the floor of {law.floor:,.0f} epochs rules everywhere: even λ = {weakest:g} "
                 "hardly delays anything",
             )
-        return Finding(
-            verdicts.within(estimate, self.low, self.high),
-            estimate,
-            f"floor {law.floor:,.0f} epochs, which rules above λ = {law.crossing:.2g}",
-        )
+        doses = [self.dose(arm) or math.inf for arm in arms]
+        remark = f"floor {law.floor:,.0f} epochs, {state_crossing(law, doses)}"
+        return Finding(verdicts.within(estimate, self.low, self.high), estimate, remark)
+
+
+def state_crossing(law: verdicts.PowerLaw, doses: Sequence[float]) -> str:
+    """From where the floor rules, as far as the doses can tell."""
+    if law.crossing < min(doses):
+        return "more than half of the time at every strength"
+    if law.crossing > max(doses):
+        return "less than half of the time at every strength"
+    return f"more than half of the time above λ = {law.crossing:.2g}"

@@ -134,6 +134,10 @@ def render_markdown(book: Book) -> str:
         "",
         *(f"- **{name}**: {what}" for name, what in paper.regimes.items()),
         "",
+        "Words in use:",
+        "",
+        *(f"- **{word}**: {meaning}" for word, meaning in paper.glossary.items()),
+        "",
         "## Verdicts",
         "",
         *(f"- {line}" for line in [*book.tally(), *_groups(book)]),
@@ -148,6 +152,10 @@ def render_markdown(book: Book) -> str:
         "## Deviations from the paper",
         "",
         *(f"{number}. {text}" for number, text in enumerate(paper.deviations, start=1)),
+        "",
+        "## What was changed after runs had been seen",
+        "",
+        *(f"{number}. {text}" for number, text in enumerate(paper.revisions, start=1)),
         "",
         "## How to get this",
         "",
@@ -181,7 +189,7 @@ def _markdown_verdicts(book: Book, brief: bool = False) -> str:
                     continue
                 found = {cell.where: cell for cell in book.cells(study, claim)}
                 cells = [
-                    f"**{cell.ruling}**<br>{_cell(cell.effect if brief else cell.detail)}"
+                    f"**{cell.ruling}**<br>{_cell(cell.short if brief else cell.detail)}"
                     if (cell := found.get(where))
                     else ""
                     for where in wheres

@@ -128,6 +128,11 @@ class Paper:
     """Names of regimes and what they are."""
     deviations: tuple[str, ...]
     """What is done otherwise than in the paper, and why."""
+    revisions: tuple[str, ...]
+    """What was changed in the judging after runs had been seen, and what it changed: a test that
+    was altered in sight of the result is weaker evidence."""
+    glossary: Mapping[str, str]
+    """Words that a newcomer needs for the verdict table."""
     summarise: Callable[[Run], Mapping[str, float | None]]
     """Numbers of a run that claims and figures use, beside outcome and final measures."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from grokscope.papers.evidence import ArmRuns, Evidence
-from grokscope.papers.judgements import Faster, InverseLaw, Trend
+from grokscope.papers.judgements import Faster, InverseLaw, Trend, state_crossing
 from grokscope.papers.structural_inference import figures
 from grokscope.papers.structural_inference.settings import settings
 from grokscope.papers.studies import Claim, Setting, Study
@@ -50,23 +50,17 @@ def read(evidence: Evidence) -> str:
     sentences = []
     for regime, sample in evidence.samples.items():
         needed = [sample.arms[name] for name in LAW.needs(sample)]
-        if not all(one.complete and not one.failed for one in needed):
+        if not all(one.sound for one in needed):
             continue
         finding = LAW.judge(sample)
         if finding.estimate is None or math.isnan(finding.estimate.value):
             sentences.append(f"{regime.capitalize()}: {finding.remark}.")
             continue
         exponent, law = LAW.fit(sample)
-        doses = [dose(one) for one in needed]
-        if law.crossing > max(doses):
-            rules = "the floor rules nowhere in the range"
-        elif law.crossing < min(doses):
-            rules = "the floor rules over the whole range"
-        else:
-            rules = f"above λ = {law.crossing:.2g} the floor is more than half of the time"
+        rules = state_crossing(law, [dose(one) for one in needed])
         sentences.append(
             f"{regime.capitalize()}: grok epoch = {law.floor:,.0f} + {law.scale:,.3g} / "
-            f"λ^{law.exponent:.2f} (exponent {exponent.low:.2f} to {exponent.high:.2f}); {rules}."
+            f"λ^{law.exponent:.2f} (exponent: {exponent}); the floor is {rules}."
         )
     return " ".join(sentences)
 
@@ -91,7 +85,7 @@ STUDY = Study(
         Claim(
             "stronger is faster",
             "The grok epoch falls as the strength grows.",
-            Trend(dose, "the strength of the prior", high=-0.3),
+            Trend(dose, "the strength of the prior (0 without one)", high=-0.3),
         ),
         Claim(
             "inverse law",

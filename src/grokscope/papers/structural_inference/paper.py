@@ -33,7 +33,8 @@ PAPER = Paper(
     regimes=REGIMES,
     deviations=(
         "The paper does not say what its distractors are. We study constant, few-token and noise "
-        "distractors, and judge every claim in each.",
+        "distractors, and judge every claim in each, but for the ticket's controls in noise, where "
+        "no network groks from which a ticket could be cut.",
         "The learning rate, the grok threshold and the order of the sequence are not given; ours "
         "are 0.001, test accuracy 0.95 for three logged rows in a row, and operands at positions 0 "
         "and 2 of 5.",
@@ -53,5 +54,35 @@ PAPER = Paper(
         "Figures 1 to 4 have five seeds, the map three. At paper scale figures 2 and 4 are run "
         "where routing is the bottleneck, figure 2 with its main arms.",
     ),
+    revisions=(
+        "Before the laptop runs had ended: an exponent is taken as no number where even the "
+        "weakest penalty hardly delays anything. With constant distractors the inverse law would "
+        "else have had the exponent 0.05 (0.05 to 2.2): inconclusive as well.",
+        "After the laptop runs, a mistake in the fit of the law: a strength at which no run "
+        "grokked was treated as if its time had to be close to the budget. In noise the exponent "
+        "went from 1.4 to 3.6; both contradict the claim.",
+        "After the laptop runs, on review: intervals of few seeds were too short and were widened; "
+        "“hardly depends” became two-sided; claims that an arm fails, or that a ticket is matched, "
+        "need a control arm that succeeds; the lead of the divergence is no number where attention "
+        "was never right. This turned ten laptop verdicts into inconclusive (“matched norm needs "
+        "structure” three times, “query-key control” twice, “Bayesian matches lottery” twice, "
+        "“lottery ticket wins” once, two of the map), and none into supported or contradicted.",
+        "The sentences under the figures that compare arms beyond the claims were written after "
+        "the runs: they are observations, not tests.",
+    ),
+    glossary={
+        "prior, penalty": "A term λ KL(oracle ‖ attention) that is added to the loss; λ is its "
+        "strength.",
+        "oracle": "Attention spread evenly over exactly the positions that determine the answer. "
+        "An adversarial prior pulls to the other positions instead.",
+        "divergence D": "KL(oracle ‖ attention): 0 where attention is right.",
+        "memorised, grokked": "99 % of the training examples, 95 % of the unseen ones are right, "
+        "and stay so.",
+        "shell": "The norms of the MLP at which, by the paper, a network can generalise.",
+        "query-key penalty": "0.5 (|W_Q|² + |W_K|²) added to the loss, which keeps attention close "
+        "to uniform.",
+        "mirror image": "a + b = b + a: a test pair whose mirror image was trained on can be right "
+        "without any understanding.",
+    },
     summarise=summarise,
 )

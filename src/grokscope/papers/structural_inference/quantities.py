@@ -36,7 +36,6 @@ def summarise(run: Run) -> dict[str, float | None]:
         "norm_rate": norm_rate(curve, outcome, run.spec),
         "structured": structured(curve, run.spec),
         "starved": starved(curve, outcome),
-        "phases": len(found),
         "four_phases": outcome["grokked"]["epoch"] if len(found) == 4 else None,
     }
 
@@ -59,23 +58,31 @@ def lead(curve: Mapping[str, np.ndarray], outcome: Mapping[str, Any]) -> float |
 
     Each is timed when it has made half of its way: D from its largest value after memorisation to
     its value at grokking, accuracy from its value at memorisation to its value at grokking. Where
-    D falls by less than 0.02 nats until then, it was there at memorisation, unless it falls
-    afterwards: then the lead is negative. None if the run did not grok after memorising."""
+    D falls by less than 0.02 nats until then, it counts as having fallen when 99 % of the inputs
+    satisfy the structural condition; if it falls afterwards, the lead is negative. None if neither
+    happens, or if the run did not grok after memorising."""
     memorised, grokked = outcome["memorised"]["epoch"], outcome["grokked"]["epoch"]
     if memorised is None or grokked is None or grokked <= memorised:
         return None
     window = (curve["epoch"] >= memorised) & (curve["epoch"] <= grokked)
     epochs, accuracy = curve["epoch"][window], curve["test_accuracy"][window]
     risen = epochs[accuracy >= (accuracy[0] + accuracy[-1]) / 2][0]
-    fallen = memorised
-    for part in (window, curve["epoch"] >= memorised):
-        epochs, divergence = curve["epoch"][part], curve["divergence"][part]
-        peak = int(divergence.argmax())
-        if divergence[peak] - divergence[-1] >= LEAST_FALL:
-            half = (divergence[peak] + divergence[-1]) / 2
-            fallen = epochs[peak:][divergence[peak:] <= half][0]
-            break
-    return float((risen - fallen) / grokked)
+    right = epochs[curve["structure_share"][window] >= STRUCTURED]
+    fallen = _half_fallen(curve, window)
+    if fallen is None:
+        fallen = right[0] if len(right) else _half_fallen(curve, curve["epoch"] >= memorised)
+    return None if fallen is None else float((risen - fallen) / grokked)
+
+
+def _half_fallen(curve: Mapping[str, np.ndarray], part: np.ndarray) -> int | None:
+    """First epoch of a part of the curve at which D has made half of its fall to the part's end;
+    None if it hardly falls."""
+    epochs, divergence = curve["epoch"][part], curve["divergence"][part]
+    peak = int(divergence.argmax())
+    if divergence[peak] - divergence[-1] < LEAST_FALL:
+        return None
+    half = (divergence[peak] + divergence[-1]) / 2
+    return int(epochs[peak:][divergence[peak:] <= half][0])
 
 
 def norm_rate(

@@ -12,7 +12,7 @@ REGIMES = {
     "constant": "The distractor positions always hold the same token, as in classic grokking "
     "set-ups.",
     "bottleneck": "Distractors are drawn from a few operand tokens (8 at paper scale, 6 at laptop "
-    "scale): attention is misled at first and a run without help recovers late.",
+    "scale): attention is misled at first, and a run without help recovers late or not in time.",
     "noise": "Distractors are drawn from all operand tokens: the network can memorise through the "
     "wrong positions for good.",
 }
