@@ -31,11 +31,13 @@ from grokscope.bridge.prior import StructuralPrior
 
 if TYPE_CHECKING:
     from grokscope.bridge.huggingface import GrokscopeCallback
+    from grokscope.bridge.lightning import LightningObserver
 
 __all__ = [
     "CaptureError",
     "ExportedModel",
     "GrokscopeCallback",
+    "LightningObserver",
     "Observer",
     "ReadModule",
     "StructuralPrior",
@@ -44,7 +46,11 @@ __all__ = [
 ]
 
 
+# Importing these libraries takes seconds.
+_ON_DEMAND = {"GrokscopeCallback": "huggingface", "LightningObserver": "lightning"}
+
+
 def __getattr__(name: str) -> Any:
-    if name == "GrokscopeCallback":  # importing transformers takes seconds
-        return importlib.import_module("grokscope.bridge.huggingface").GrokscopeCallback
+    if name in _ON_DEMAND:
+        return getattr(importlib.import_module(f"grokscope.bridge.{_ON_DEMAND[name]}"), name)
     raise AttributeError(f"module 'grokscope.bridge' has no attribute {name!r}")
