@@ -72,8 +72,8 @@ def arms(setting: Setting, seed: int) -> dict[str, RunSpec]:
 
 
 def read(evidence: Evidence) -> str:
-    """Is it the norm of the MLP, or decay on the other weights? In each regime that can tell."""
-    sentences = []
+    """Is it the norm of the MLP, or decay on the other weights? Over the regimes that can tell."""
+    parts, clear = [], True
     for regime, sample in evidence.samples.items():
         names = [arm(norm, "oracle") for norm in (MATCHED, INSIDE, OUTSIDE)]
         if not all(name in sample.arms and sample.arms[name].sound for name in names):
@@ -81,20 +81,25 @@ def read(evidence: Evidence) -> str:
         times = [sample.arms[name].times() for name in names]
         matched, inside, outside = (int(np.isfinite(each).sum()) for each in times)
         n = len(times[0])
-        text = (
-            f"{regime.capitalize()}, with the right attention: held at the generalising norm "
-            f"without decay {matched} of {n} runs grok, with decay on all other weights {inside} "
-            f"of {n}, and at twice that norm, with decay on all other weights, {outside} of {n}"
+        clear &= matched == 0 and inside == outside == n
+        text = f"{regime} {matched}, {inside} and {outside} of {n}"
+        if inside == outside == n:
+            early, late = median_time(times[1]), median_time(times[2])
+            text += f" (the last two at epoch {early:,.0f} and {late:,.0f})"
+        parts.append(text)
+    if not parts:
+        return ""
+    text = (
+        "How many runs with the right attention grok when the MLP is held at the generalising norm "
+        "without any decay, at that norm with decay on all other weights, and at twice that norm "
+        f"with decay on all other weights: {'; '.join(parts)}."
+    )
+    if clear:
+        text += (
+            " Within the budget, decay on the other weights was needed and sufficient; the norm of "
+            "the MLP changed when, not whether."
         )
-        if matched == 0 and inside == outside == n:
-            late, early = median_time(times[2]), median_time(times[1])
-            text += (
-                f" (later: at epoch {late:,.0f} against {early:,.0f}). Within the budget decay on "
-                "the other weights was needed and sufficient; the norm of the MLP changed when, "
-                "not whether"
-            )
-        sentences.append(f"{text}.")
-    return " ".join(sentences)
+    return text
 
 
 STUDY = Study(
