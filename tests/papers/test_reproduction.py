@@ -216,5 +216,5 @@ def test_the_estimate_learns_from_the_store(store):
     seconds = sum(segment["seconds"] for segment in run.provenance["segments"])
     assert work.saved_seconds == pytest.approx(seconds)
     # What is left is as long as what was trained, but stops early.
-    expected = seconds * reproduction.STOPS_EARLY
+    expected = seconds * reproduction.STOPS_EARLY + reproduction.STARTING
     assert work.seconds_left() == pytest.approx(expected, rel=1e-6)

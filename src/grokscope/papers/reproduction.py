@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 PAPERS = {"structural-inference": "grokscope.papers.structural_inference.paper"}
 # Variants stop soon after they grok, most of them in the first half of their budget.
 STOPS_EARLY = 0.6
+STARTING = 1.0  # seconds to make a run's data and to write it down, whatever its size
 
 
 def find_paper(name: str) -> Paper:
@@ -63,7 +64,7 @@ class Work:
         if not left:
             return 0.0
         total = sum(expected_seconds(spec) for spec in left)
-        return self.slowness * total / choose_processes(left)
+        return (self.slowness * total + STARTING * len(left)) / choose_processes(left)
 
     @property
     def slowness(self) -> float:
