@@ -110,6 +110,47 @@ def test_starvation_is_the_gradient_on_the_scores(make_nano, batch, store):
     assert row["logit_gradient_max"] == pytest.approx(slopes.abs().max().item(), rel=1e-4)
 
 
+@pytest.mark.parametrize("need_weights", [True, False])
+def test_starvation_through_multihead_attention(need_weights, store):
+    """dL/da by finite differences: MultiheadAttention adds its mask to the scores."""
+
+    class Reader(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.attention = torch.nn.MultiheadAttention(8, 2, batch_first=True)
+            self.head = torch.nn.Linear(8, 3)
+
+        def forward(self, x, mask=None):
+            mixed = self.attention(x[:, -1:], x, x, need_weights=need_weights, attn_mask=mask)[0]
+            return self.head(mixed[:, 0])
+
+    model, x = Reader().double(), torch.randn(4, 5, 8, dtype=torch.float64)
+    labels = torch.tensor([0, 1, 2, 1])
+    row = Observer(model, "mine", query=0, store=store).measure(0, (x, labels))
+    slopes, mask = torch.zeros(8, 1, 5), torch.zeros(8, 1, 5, dtype=torch.float64)
+    for place in np.ndindex(8, 1, 5):
+        ends = []
+        for sign in (1, -1):
+            mask[place] = sign * 1e-5
+            with torch.no_grad():
+                loss = torch.nn.functional.cross_entropy(model(x, mask), labels, reduction="sum")
+            ends.append(loss.item())
+        mask[place] = 0.0
+        slopes[place] = (ends[0] - ends[1]) / 2e-5
+    assert slopes.abs().min() > 1e-6
+    assert row["logit_gradient_mean"] == pytest.approx(slopes.abs().mean().item(), rel=1e-4)
+    assert row["logit_gradient_max"] == pytest.approx(slopes.abs().max().item(), rel=1e-4)
+
+
+def test_weights_that_are_a_copy_have_no_gradient_to_report(make_nano, batch, store):
+    """Not a starved model, but an unknown one: the column is absent, not zero."""
+    model = make_nano(fused=False, layers=1)
+    copied = ReadModule("attn_dropout", lambda module, inputs, output: inputs[0] * 1.0)
+    row = Observer(model, "mine", attention=copied, store=store).measure(0, batch)
+    assert "logit_gradient_mean" not in row
+    assert "attention_entropy" in row
+
+
 def test_training_is_the_same_watched_or_not(make_nano, batch, store):
     """Bit for bit, dropout included."""
     ends = []

@@ -178,22 +178,19 @@ def bind_multihead(args: Any, kwargs: Any) -> dict[str, Any]:
     return given
 
 
-def from_multihead(given: dict[str, Any]) -> Call:
-    """A call of nn.MultiheadAttention: queries and keys through its own projections."""
-    query, key = given["query"], given["key"]  # (T, B, E) or (T, E)
-    if query.dim() == 2:
-        query, key = query[:, None], key[:, None]
-    width, heads = query.shape[-1], given["num_heads"]
+def from_multihead(given: dict[str, Any]) -> tuple[Call, Tensor]:
+    """A call of nn.MultiheadAttention: queries and keys through its own projections, and its
+    values (B, H, T, d)."""
+    given_sides = [given[name] for name in ("query", "key", "value")]  # (T, B, E) or (T, E)
+    width, heads = given["query"].shape[-1], given["num_heads"]
     if given["use_separate_proj_weight"]:
-        by_query, by_key = given["q_proj_weight"], given["k_proj_weight"]
+        matrices = [given[f"{name}_proj_weight"] for name in "qkv"]
     else:
-        by_query, by_key, _ = given["in_proj_weight"].chunk(3)
-    biases = (None, None)
-    if given["in_proj_bias"] is not None:
-        biases = given["in_proj_bias"].chunk(3)[:2]
+        matrices = given["in_proj_weight"].chunk(3)
+    biases = (None,) * 3 if given["in_proj_bias"] is None else given["in_proj_bias"].chunk(3)
     sides = []
-    for side, weight, bias in zip((query, key), (by_query, by_key), biases, strict=True):
-        made = F.linear(side, weight, bias)  # (T, B, E)
+    for side, weight, bias in zip(given_sides, matrices, biases, strict=True):
+        made = F.linear(side if side.dim() == 3 else side[:, None], weight, bias)  # (T, B, E)
         sides.append(made.unflatten(-1, (heads, width // heads)).permute(1, 2, 0, 3))
     mask = given["attn_mask"]
     if mask is not None:
@@ -211,4 +208,4 @@ def from_multihead(given: dict[str, Any]) -> Call:
                 mask = torch.zeros_like(mask, dtype=added.dtype).masked_fill(~mask, -torch.inf)
             mask, padding = added if mask is None else mask + added, None
     scale = (width // heads) ** -0.5
-    return Call(sides[0], sides[1], scale, mask, padding=padding)
+    return Call(sides[0], sides[1], scale, mask, padding=padding), sides[2]

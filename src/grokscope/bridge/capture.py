@@ -149,21 +149,25 @@ class Recorder(TorchFunctionMode):
 
     def _multihead(self, args: Any, kwargs: Any) -> tuple[Any, Any]:
         given = bind_multihead(args, kwargs)
-        wanted, average = given["need_weights"], given["average_attn_weights"]
-        given |= {"need_weights": True, "average_attn_weights": False, "is_causal": False}
+        call, value = from_multihead(given)
         if self.mode == "watch":
-            call = from_multihead(bind_multihead(args, kwargs))
             self.calls.append(call)
             if self.verify:
+                shown = {"need_weights": True, "average_attn_weights": False, "is_causal": False}
                 with torch.no_grad():
-                    own = F.multi_head_attention_forward(**{**given, "training": False})[1]
-                    check_same(own, call.weights())
+                    still = {**given, **shown, "training": False}
+                    check_same(F.multi_head_attention_forward(**still)[1], call.weights())
             return F.multi_head_attention_forward(*args, **kwargs)
-        output, weights = tuple(F.multi_head_attention_forward(**given))
-        self.calls.append(weights if weights.dim() == 4 else weights[None])
-        if not wanted:
+        # The weights that the function itself returns are a copy that its output does not depend
+        # on: a loss has no gradient with respect to them.
+        mixed = self._mix(call, value).permute(2, 0, 1, 3).flatten(2)  # (T, B, E)
+        output = F.linear(mixed, given["out_proj_weight"], given["out_proj_bias"])
+        weights: Any = self.calls[-1]
+        if given["query"].dim() == 2:
+            output, weights = output[:, 0], weights[0]
+        if not given["need_weights"]:
             return output, None
-        return output, weights.mean(dim=-3) if average else weights
+        return output, weights.mean(dim=-3) if given["average_attn_weights"] else weights
 
     def _mix(self, call: Call, value: Tensor) -> Tensor:  # value (B, K, T, d) -> (B, H, T, d)
         """The output of attention from weights that stay in the graph."""

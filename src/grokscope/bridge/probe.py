@@ -95,11 +95,10 @@ def take_probe(
         # A mean over examples is turned back into their sum: no score is shared among examples.
         total = losses.sum() if losses.dim() else losses * size
         found = torch.autograd.grad(total, whole, allow_unused=True)
-        by_weight = [
-            torch.zeros_like(w) if g is None else g for w, g in zip(whole, found, strict=True)
-        ]
-        alpha, g = stack(asked), stack([at_query(part) for part in by_weight])
-        slopes = alpha * (g - (alpha * g).sum(dim=-1, keepdim=True))
+        # Weights that the loss does not depend on are a copy of those in use: nothing is known.
+        if all(part is not None for part in found):
+            alpha, g = stack(asked), stack([at_query(part) for part in found])
+            slopes = alpha * (g - (alpha * g).sum(dim=-1, keepdim=True))
     return Probe(
         losses=None if losses is None else losses.detach(),
         right=right,

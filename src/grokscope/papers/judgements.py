@@ -189,8 +189,8 @@ class Trend:
         return (
             f"Kendall's tau-b between {self.dose_name} and {self.event_name} over all arms and "
             f"seeds{' (never counts as last)' * self.censored}, bootstrapped over seeds. Supported "
-            f"if the 95 % "
-            f"interval lies {_bounds(self.low, self.high)}, contradicted if it lies outside."
+            f"if the 95 % interval lies {_bounds(self.low, self.high)}, contradicted if it lies "
+            "outside."
         )
 
     def needs(self, sample: Sample) -> Sequence[str]:

@@ -10,6 +10,7 @@ from grokscope.papers.studies import Claim, Setting, Study
 from grokscope.spec import RunSpec
 
 BASELINE = "no prior"
+NO_PLATEAU = "have no plateau: something moves as soon as they have memorised"
 
 
 def arms(setting: Setting, seed: int) -> dict[str, RunSpec]:
@@ -18,19 +19,25 @@ def arms(setting: Setting, seed: int) -> dict[str, RunSpec]:
 
 def read(evidence: Evidence) -> str:
     """Was there anything to wait for? In how many runs attention was right at memorisation."""
-    parts = []
+    parts, any_early = [], False
     for regime, sample in evidence.samples.items():
         runs = sample.arms[BASELINE]
         if runs.sound:
-            early = runs.times("structured") <= runs.times("memorised")
+            early = runs.values("structured") <= runs.values("memorised")  # no number: not early
+            any_early |= bool(early.any())
             parts.append(f"{regime} {int(early.sum())} of {len(early)}")
     if not parts:
         return ""
-    return (
+    text = (
         "Runs whose attention was right on 99 % of the inputs by the time they had memorised: "
-        f"{', '.join(parts)}. There its gradient vanishes because nothing is left to correct, and "
-        "“attention first” holds from the start."
+        f"{', '.join(parts)}."
     )
+    if any_early:
+        text += (
+            " In those its gradient vanishes because nothing is left to correct, and “attention "
+            "first” holds from the start."
+        )
+    return text
 
 
 STUDY = Study(
@@ -49,7 +56,14 @@ STUDY = Study(
         Claim(
             "gradient starves",
             "After memorisation the task's gradient on attention collapses.",
-            Level(BASELINE, "starvation", "fall of the gradient", low=10, logarithmic=True),
+            Level(
+                BASELINE,
+                "starvation",
+                "fall of the gradient",
+                low=10,
+                logarithmic=True,
+                absent=NO_PLATEAU,
+            ),
         ),
         Claim(
             "attention first",
@@ -65,7 +79,14 @@ STUDY = Study(
         Claim(
             "norm contracts",
             "On the plateau the norm of the MLP contracts geometrically at the rate of the decay.",
-            Level(BASELINE, "norm_rate", "contraction in units of the decay", low=0.5, high=2),
+            Level(
+                BASELINE,
+                "norm_rate",
+                "contraction in units of the decay",
+                low=0.5,
+                high=2,
+                absent=NO_PLATEAU,
+            ),
         ),
         Claim(
             "four phases",

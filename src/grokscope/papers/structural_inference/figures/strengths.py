@@ -101,7 +101,7 @@ def _reference(middle: float | None, y: alt.Y) -> list[alt.Chart]:
 def _law(test: InverseLaw, sample: Sample, x: alt.X, y: alt.Y, high: float) -> list[alt.Chart]:
     """The fitted law, where every run it needs is there and enough of them grok."""
     arms = [sample.arms[name] for name in test.needs(sample)]
-    if not arms or not all(arm.complete and not arm.failed for arm in arms):
+    if not arms or not all(arm.sound for arm in arms):
         return []
     medians = np.array([median_time(arm.times(test.event)) for arm in arms])
     if np.isfinite(medians).sum() < 3:
