@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -14,7 +15,7 @@ import grokscope as gs
 from grokscope import cli
 from grokscope.errors import SpecError, StoreError
 from grokscope.papers import reproduction
-from grokscope.papers.evidence import Tables, read_tables
+from grokscope.papers.evidence import Tables, collect, read_tables
 from grokscope.papers.studies import plan
 from grokscope.spec import RunSpec
 
@@ -206,6 +207,28 @@ def test_studies_by_name_and_number():
     paper = reproduction.find_paper("structural-inference")
     assert [s.name for s in paper.select(["3", "Figure3", "map"])] == ["acceleration", "map"]
     assert paper.select([]) == paper.studies
+    main, appendix = paper.select(["main"]), paper.select(["appendix"])
+    assert {*(s.name for s in main), *(s.name for s in appendix)} == {s.name for s in paper.studies}
+    assert not any(study.appendix for study in main)
+
+
+def test_a_run_is_summarised_for_every_study_that_uses_it(store):
+    """Also when only one of them is asked for: the shared row must not lose the others' numbers."""
+    first, second = PAPER.studies
+    weighs = replace(
+        second,
+        summarise=lambda run: {"heads": float(run.spec.model.heads)},
+        trace=lambda run: pl.DataFrame({"epoch": [0, 100], "weight": [1.0, 2.0]}),
+    )
+    paper = replace(PAPER, studies=(first, weighs))
+    asked = plan([first], "smoke")
+    (run,) = gs.train([item.spec for item in asked], store)
+    tables = collect(paper, asked, store, Tables(pl.DataFrame(), pl.DataFrame(), {}))
+    assert tables.by_id[run.id]["heads"] == 1
+    traced = tables.curves.drop_nulls("weight")
+    assert traced["weight"].to_list() == [1.0, 2.0]
+    assert traced["run"].unique().to_list() == [run.id]
+    assert len(tables.curves.drop_nulls("test_accuracy")) > 2
 
 
 def test_the_estimate_learns_from_the_store(store):

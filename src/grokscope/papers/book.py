@@ -172,12 +172,14 @@ class Book:
         return self.verdicts[study.name, claim.name]
 
     def blocks(self) -> list[tuple[list[str], list[Study]]]:
-        """Tables of verdicts: settings as columns, and the studies that have them. A study with
-        settings of its own gets a table of its own."""
+        """Tables of verdicts: settings as columns, and the studies that have them. The appendix
+        has tables of its own, and so has a study with settings of its own."""
         common = [s for s in self.paper.studies if self._regimes(s) <= set(self.paper.regimes)]
         others = [[s] for s in self.paper.studies if s not in common]
+        main = [study for study in common if not study.appendix]
+        appendix = [study for study in common if study.appendix]
         blocks = []
-        for studies in [common, *others]:
+        for studies in [main, appendix, *others]:
             wheres = {
                 f"{scale}, {regime}": None
                 for scale in self.tables

@@ -165,11 +165,24 @@ def collect(paper: Paper, planned: Sequence[Planned], store: Store, base: Tables
     specs = {item.spec.id: item.spec for item in planned}
     found = {name: store.find(spec) for name, spec in specs.items()}
     ended = {name: run for name, run in found.items() if run.ended}
-    rows = [_row(paper, run) for run in ended.values()]
+    # A run is summarised for every study that uses it, whichever of them is asked for now.
+    scales = {item.setting.scale for item in planned}
+    everything = [*planned, *(item for scale in scales for item in plan(paper.studies, scale))]
+    asked: dict[str, dict[str, Study]] = {}
+    for item in everything:
+        asked.setdefault(item.spec.id, {})[item.study.name] = item.study
+    rows = [_row(paper, list(asked[name].values()), run) for name, run in ended.items()]
     # The same columns for every kept curve: studies may share a run.
     columns = sorted({column for study in paper.studies for column in study.curves})
-    wanted = dict.fromkeys(i.spec.id for i in planned if i.arm in i.study.curve_arms)
+    wanted = dict.fromkeys(i.spec.id for i in everything if i.arm in i.study.curve_arms)
     curves = [_thin(ended[name], columns) for name in wanted if name in ended]
+    curves += [
+        study.trace(ended[name]).select(pl.lit(name).alias("run"), pl.all())
+        for name in wanted
+        if name in ended
+        for study in asked[name].values()
+        if study.trace
+    ]
     segments = [s for run in ended.values() for s in run.provenance["segments"]]
     about = {
         **base.about,
@@ -203,7 +216,7 @@ def _lay_over(old: pl.DataFrame, *new: pl.DataFrame) -> pl.DataFrame:
     return renewed.sort(order)
 
 
-def _row(paper: Paper, run: Run) -> dict[str, Any]:
+def _row(paper: Paper, studies: Sequence[Study], run: Run) -> dict[str, Any]:
     outcome = run.outcome
     segments = run.provenance["segments"]
     row: dict[str, Any] = {
@@ -221,6 +234,8 @@ def _row(paper: Paper, run: Run) -> dict[str, Any]:
     }
     if outcome["status"] == "finished":
         row |= paper.summarise(run)
+        for study in studies:
+            row |= study.summarise(run) if study.summarise else {}
     return row
 
 

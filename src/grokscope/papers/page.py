@@ -173,10 +173,12 @@ def _groups(book: Book) -> list[str]:
 
 
 def _markdown_verdicts(book: Book, brief: bool = False) -> str:
-    """Settings as columns, claims as rows; in brief without our own questions and without n."""
+    """Settings as columns, claims as rows; in brief without our own questions, without n and
+    without the appendix."""
     lines = []
     for wheres, studies in book.blocks():
-        studies = [s for s in studies if not (brief and all(claim.ours for claim in s.claims))]
+        if brief:
+            studies = [s for s in studies if not (s.appendix or all(c.ours for c in s.claims))]
         if not studies:
             continue
         lines += [f"| claim | {' | '.join(wheres)} |", "|---" * (len(wheres) + 1) + "|"]

@@ -7,6 +7,7 @@ from the same tables that the verdicts come from.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
@@ -17,6 +18,7 @@ from grokscope.verdicts import Finding
 
 if TYPE_CHECKING:
     import altair as alt
+    import polars as pl
 
     from grokscope.papers.evidence import Evidence, Sample
     from grokscope.store import Run
@@ -109,6 +111,12 @@ class Study:
     curves: tuple[str, ...] = ()
     """Columns of the curves that the figure needs, for the arms in `curve_arms`."""
     curve_arms: tuple[str, ...] = ()
+    summarise: Callable[[Run], Mapping[str, float | None]] | None = None
+    """Numbers that only this study reads off a run, beside the paper's."""
+    trace: Callable[[Run], pl.DataFrame] | None = None
+    """Rows by epoch that are computed from the kept weights of the runs in `curve_arms`."""
+    appendix: bool = False
+    """Does it stand in the paper's appendix? Those are selected and tabulated together."""
     seeds: Mapping[ScaleName, int] = field(
         default_factory=lambda: {"smoke": 1, "laptop": 5, "paper": 5}
     )
@@ -137,21 +145,20 @@ class Paper:
     """Numbers of a run that claims and figures use, beside outcome and final measures."""
 
     def select(self, names: Sequence[str]) -> tuple[Study, ...]:
-        """Studies by name or figure number ("3", "figure3"); all of them if none is named."""
-        known = {}
+        """Studies by name or figure number ("3", "figure3"), or all that are "main" or of the
+        "appendix"; every study if none is named."""
+        known: dict[str, list[Study]] = {}
         for study in self.studies:
-            known[study.name] = study
-            number = "".join(c for c in study.source if c.isdigit())
-            if number:
-                known[number] = known[f"figure{number}"] = study
-        chosen: list[Study] = []
+            numbers = re.findall(r"\d+", study.source)
+            part = "appendix" if study.appendix else "main"
+            for name in (study.name, part, *numbers, *(f"figure{n}" for n in numbers)):
+                known.setdefault(name, []).append(study)
         for name in names:
             if name.lower() not in known:
                 hint = suggest(name, known)
                 raise SpecError(f"{self.name} has no study {name!r}.{hint}")
-            if known[name.lower()] not in chosen:
-                chosen.append(known[name.lower()])
-        return tuple(chosen) or self.studies
+        chosen = {study.name: study for name in names for study in known[name.lower()]}
+        return tuple(chosen.values()) or self.studies
 
 
 @dataclass(frozen=True)
