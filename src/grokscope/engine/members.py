@@ -6,7 +6,6 @@ n training and m test examples, T positions.
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
@@ -32,6 +31,7 @@ class Form(NamedTuple):
     shape: minimal.Shape
     optimiser: OptimiserKind
     double_loss: bool
+    batch: int  # examples of a step; 0: all
 
 
 class Side(NamedTuple):
@@ -115,11 +115,7 @@ def make_member(spec: RunSpec, store: Store) -> tuple[Form, Member]:
         stop_after=np.int32(training.stop_after),
     )
     optimiser = OptimiserNumbers(
-        **{
-            item.name: np.float32(getattr(spec.optimiser, item.name))
-            for item in dataclasses.fields(spec.optimiser)
-            if item.name != "kind"
-        }
+        **{name: np.float32(getattr(spec.optimiser, name)) for name in OptimiserNumbers._fields}
     )
 
     def side(index: np.ndarray) -> Side:
@@ -135,7 +131,12 @@ def make_member(spec: RunSpec, store: Store) -> tuple[Form, Member]:
         optimiser=optimiser,
         numbers=numbers,
     )
-    form = Form(shape, spec.optimiser.kind, spec.model.loss_precision == "float64")
+    form = Form(
+        shape,
+        spec.optimiser.kind,
+        spec.model.loss_precision == "float64",
+        spec.optimiser.batch,
+    )
     return form, jax.tree.map(jnp.asarray, member)
 
 

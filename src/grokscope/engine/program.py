@@ -24,6 +24,7 @@ from grokscope.models import minimal
 from grokscope.priors import DISTINCT, strength_at
 
 BLOCK = 64  # rows that fit into one call
+BATCHES = 1  # folded into a run's key: batches share no random numbers with the initial weights
 
 
 class State(NamedTuple):
@@ -127,16 +128,29 @@ def _cross_entropy(form: Form, logits: jax.Array, labels: jax.Array) -> jax.Arra
     return jax.nn.logsumexp(logits, axis=-1) - chosen
 
 
+def draw_batch(
+    form: Form, step: jax.Array, member: Member
+) -> tuple[Side, jax.Array]:  # -> batch examples, and (batch, T)
+    """The examples of a step and the prior's target on them. Which are drawn depends on seed and
+    step alone, so a resumed run draws what it would have drawn."""
+    if form.batch == 0:
+        return member.train, member.target
+    stream = jax.random.fold_in(jax.random.key(member.numbers.seed), BATCHES)
+    index = jax.random.randint(
+        jax.random.fold_in(stream, step), (form.batch,), 0, len(member.target), jnp.int32
+    )
+    return jax.tree.map(lambda array: array[index], (member.train, member.target))
+
+
 def _train_step(form: Form, state: State, member: Member) -> State:
-    side, numbers = member.train, member.numbers
+    numbers = member.numbers
+    side, target = draw_batch(form, state.step, member)
 
     def objective(params):
         attention = _attend(form, minimal.score(params, side.tokens, form.shape), side, member)
         pooled = minimal.pool(params, side.tokens, attention, form.shape)
         loss = _cross_entropy(form, minimal.classify(params, pooled), side.labels).mean()
-        penalty = jax.lax.switch(
-            numbers.penalty, DISTINCT, attention, member.target[:, None, :]
-        ).mean()
+        penalty = jax.lax.switch(numbers.penalty, DISTINCT, attention, target[:, None, :]).mean()
         strength = strength_at(state.step, numbers.strength, numbers.start, numbers.end)
         # Off means off: a penalty that is not finite must not reach the loss through 0 * inf.
         prior = jnp.where(strength > 0, strength * penalty, 0.0)
