@@ -142,6 +142,8 @@ class OptimiserSpec:
     """Epochs of linear warm-up."""
     clip: float = 1.0
     """Gradients are scaled to at most this global norm. 0: no clipping."""
+    batch: int = 0
+    """Training examples drawn, with replacement, for each step. 0: all of them, once each."""
 
 
 @dataclass(frozen=True)
@@ -199,7 +201,7 @@ class TrainingSpec:
     """How long, what is written down, and when a question counts as settled."""
 
     epochs: int = 6000
-    """Full-batch steps."""
+    """Steps: passes over the training examples, or draws of `optimiser.batch` of them."""
     log_every: int = 25
     """Epochs between two rows of the curve."""
     snapshots: int = 0

@@ -191,7 +191,7 @@ def _check_model_and_optimiser(spec: RunSpec) -> None:
     for name in ("beta1", "beta2"):
         value = getattr(optimiser, name)
         _require(0 <= value < 1, f"optimiser.{name} is {value}; it must be in [0, 1).")
-    for name in ("epsilon", "warmup", "clip"):
+    for name in ("epsilon", "warmup", "clip", "batch"):
         value = getattr(optimiser, name)
         _require(value >= 0, f"optimiser.{name} is {value}; it must be 0 or more.")
 

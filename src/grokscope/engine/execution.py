@@ -172,16 +172,18 @@ def choose_processes(specs: Sequence[RunSpec]) -> int:
 
 def estimate_seconds(spec: RunSpec, rate: float = 130e9) -> float:
     """Rough training time on one core: the six matrix products of the MLP at `rate` operations a
-    second, a quarter more for the rest, and a fixed cost per epoch."""
+    second, a quarter more for the rest, a fixed cost per epoch, and two passes over all that is
+    trained on for each row of the curve."""
     from grokscope.validation import operand_values
 
-    task, model = spec.task, spec.model
+    task, model, training = spec.task, spec.model, spec.training
     examples = task.examples or operand_values(task) ** (
         task.bits if task.kind == "parity" else task.operands
     )
     inner = model.width + operand_values(task)
-    operations = 12 * examples * task.train_fraction * model.hidden * inner
-    return spec.training.epochs * (1.25 * operations / rate + 3e-4)
+    trained = examples * task.train_fraction
+    seen = (spec.optimiser.batch or trained) + 2 * trained / training.log_every
+    return training.epochs * (1.25 * 12 * seen * model.hidden * inner / rate + 3e-4)
 
 
 def in_order(specs: Sequence[RunSpec]) -> list[list[RunSpec]]:
@@ -279,6 +281,7 @@ def _group(specs: Iterable[RunSpec]) -> list[list[RunSpec]]:
             spec.model.hidden,
             spec.model.heads,
             spec.optimiser.kind,
+            spec.optimiser.batch,
         )
         groups[key].append(spec)
     return list(groups.values())

@@ -7,7 +7,6 @@ are judged; elsewhere it has one, and there is no axis for it.
 
 from __future__ import annotations
 
-import dataclasses
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -34,6 +33,7 @@ class Form(NamedTuple):
     shape: models.Shape
     optimiser: OptimiserKind
     double_loss: bool
+    batch: int  # examples of a step; 0: all
     judged: tuple[int, ...]
     """Which of an example's predictions count for accuracy, prior and measures; the loss has
     all."""
@@ -120,11 +120,7 @@ def make_member(spec: RunSpec, store: Store) -> tuple[Form, Member]:
         stop_after=np.int32(training.stop_after),
     )
     optimiser = OptimiserNumbers(
-        **{
-            item.name: np.float32(getattr(spec.optimiser, item.name))
-            for item in dataclasses.fields(spec.optimiser)
-            if item.name != "kind"
-        }
+        **{name: np.float32(getattr(spec.optimiser, name)) for name in OptimiserNumbers._fields}
     )
 
     def side(index: np.ndarray) -> Side:
@@ -144,6 +140,7 @@ def make_member(spec: RunSpec, store: Store) -> tuple[Form, Member]:
         shape,
         spec.optimiser.kind,
         double_loss=spec.model.loss_precision == "float64",
+        batch=spec.optimiser.batch,
         judged=data.determined or (0,),
     )
     return form, jax.tree.map(jnp.asarray, member)

@@ -25,6 +25,7 @@ from grokscope.models import minimal
 from grokscope.priors import DISTINCT, strength_at
 
 BLOCK = 64  # rows that fit into one call
+BATCHES = 1  # folded into a run's key: batches share no random numbers with the initial weights
 
 
 class State(NamedTuple):
@@ -136,23 +137,39 @@ def _judged(form: Form, array: jax.Array) -> jax.Array:  # (n, P, ...) -> (n * J
     return array.reshape(-1, *array.shape[2:])
 
 
-def _cross_entropy(form: Form, logits: jax.Array, side: Side) -> jax.Array:  # (n, P, C) -> (n, P)
-    labels = side.labels.reshape(logits.shape[:2])
+def _cross_entropy(form: Form, logits: jax.Array, labels: jax.Array) -> jax.Array:
+    """(..., C), (...) -> (...)"""
     if form.double_loss:
         logits = logits.astype(jnp.float64)
     chosen = jnp.take_along_axis(logits, labels[..., None], axis=-1)[..., 0]
     return jax.nn.logsumexp(logits, axis=-1) - chosen
 
 
+def draw_batch(
+    form: Form, step: jax.Array, member: Member
+) -> tuple[Side, jax.Array]:  # -> batch examples, their targets
+    """The examples of a step and the prior's target on them. Which are drawn depends on seed and
+    step alone, so a resumed run draws what it would have drawn."""
+    if form.batch == 0:
+        return member.train, member.target
+    stream = jax.random.fold_in(jax.random.key(member.numbers.seed), BATCHES)
+    index = jax.random.randint(
+        jax.random.fold_in(stream, step), (form.batch,), 0, len(member.target), jnp.int32
+    )
+    return jax.tree.map(lambda array: array[index], (member.train, member.target))
+
+
 def _train_step(form: Form, state: State, member: Member) -> State:
-    side, numbers = member.train, member.numbers
+    numbers = member.numbers
+    side, target = draw_batch(form, state.step, member)
 
     def objective(params):
         response = _respond(form, params, side, member)
-        loss = _cross_entropy(form, response.logits, side).mean()
+        labels = side.labels.reshape(response.logits.shape[:2])
+        loss = _cross_entropy(form, response.logits, labels).mean()
         attention = _judged(form, response.attention)
-        target = member.target.reshape(len(attention), 1, -1)
-        penalty = jax.lax.switch(numbers.penalty, DISTINCT, attention, target).mean()
+        wanted = target.reshape(len(attention), 1, -1)
+        penalty = jax.lax.switch(numbers.penalty, DISTINCT, attention, wanted).mean()
         strength = strength_at(state.step, numbers.strength, numbers.start, numbers.end)
         # Off means off: a penalty that is not finite must not reach the loss through 0 * inf.
         prior = jnp.where(strength > 0, strength * penalty, 0.0)
@@ -179,8 +196,8 @@ def measure(form: Form, state: State, member: Member) -> dict[str, jax.Array]:
 
     def read(nudge, side):
         response = _respond(form, params, side, member, nudge)
-        losses = _cross_entropy(form, response.logits, side)
-        labels = side.labels.reshape(losses.shape)
+        labels = side.labels.reshape(response.logits.shape[:2])
+        losses = _cross_entropy(form, response.logits, labels)
         right = _judged(form, response.logits.argmax(axis=-1) == labels)
         return losses.sum(), (losses.mean(), right, response)
 

@@ -169,6 +169,7 @@ PHRASES: dict[str, Callable[[Any], str]] = {
     "optimiser.kind": str,
     "optimiser.lr": lambda value: f"learning rate {value:g}",
     "optimiser.weight_decay": lambda value: f"weight decay {value:g}",
+    "optimiser.batch": lambda value: f"batch of {value}" if value else "full batch",
     "interventions.mlp_norm": lambda value: f"MLP norm held at {value:g}" if value else "free norm",
     "interventions.query_key_penalty": lambda value: f"query-key penalty {value:g}",
     "interventions.frozen_attention": lambda value: (
