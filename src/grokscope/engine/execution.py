@@ -8,6 +8,7 @@ all the coordination there is, within one machine or, later, across several.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import os
 import queue
@@ -171,9 +172,9 @@ def choose_processes(specs: Sequence[RunSpec]) -> int:
 
 
 def estimate_seconds(spec: RunSpec, rate: float = 130e9) -> float:
-    """Rough training time on one core: the six matrix products of the MLP at `rate` operations a
-    second, a quarter more for the rest, a fixed cost per epoch, and two passes over all that is
-    trained on for each row of the curve."""
+    """Rough training time on one core: the matrix products of forward and backward pass at `rate`
+    operations a second, a quarter more for the rest, a fixed cost per epoch, and two passes over
+    all that is trained on for each row of the curve."""
     from grokscope.validation import operand_values
 
     task, model, training = spec.task, spec.model, spec.training
@@ -181,9 +182,17 @@ def estimate_seconds(spec: RunSpec, rate: float = 130e9) -> float:
         task.bits if task.kind == "parity" else task.operands
     )
     inner = model.width + operand_values(task)
+    weights = model.hidden * inner  # what each example is multiplied with
+    if model.kind == "transformer":
+        # Small products and elementwise work at every position run at a fifth of the rate.
+        length = task.length or 2 * task.operands + 1
+        if task.kind == "parity_stream":
+            length = task.blocks * (task.bits + 1)
+        block = model.width * (4 * model.width + 2 * model.hidden) + 2 * length * model.width
+        weights = 5 * length * model.layers * block
     trained = examples * task.train_fraction
     seen = (spec.optimiser.batch or trained) + 2 * trained / training.log_every
-    return training.epochs * (1.25 * 12 * seen * model.hidden * inner / rate + 3e-4)
+    return training.epochs * (1.25 * 12 * seen * weights / rate + 3e-4)
 
 
 def in_order(specs: Sequence[RunSpec]) -> list[list[RunSpec]]:
@@ -277,9 +286,7 @@ def _group(specs: Iterable[RunSpec]) -> list[list[RunSpec]]:
             task.operands,
             task.length,
             task.train_fraction,
-            spec.model.width,
-            spec.model.hidden,
-            spec.model.heads,
+            dataclasses.replace(spec.model, init_scale=1.0),
             spec.optimiser.kind,
             spec.optimiser.batch,
         )
@@ -291,8 +298,6 @@ def pin_spec(spec: RunSpec) -> RunSpec:
     """A custom rule is known by what it computes."""
     if spec.task.kind != "custom":
         return spec
-    import dataclasses
-
     return dataclasses.replace(spec, task=pin_rule(spec.task))
 
 
