@@ -26,9 +26,7 @@ TaskKind = Literal[
 ]
 AttentionKind = Literal["softmax", "linear_relu"]
 OptimiserKind = Literal["sgd", "adamw", "lion", "muon"]
-PriorKind = Literal[
-    "none", "oracle", "adversarial", "entropy", "sparsity", "teacher", "inferred"
-]
+PriorKind = Literal["none", "oracle", "adversarial", "entropy", "sparsity", "teacher", "inferred"]
 FrozenKind = Literal["no", "oracle", "adversarial", "uniform", "teacher"]
 MaskKind = Literal["none", "magnitude", "random", "shuffled"]
 
