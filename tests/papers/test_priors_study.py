@@ -70,6 +70,6 @@ def test_the_reading_counts_teachers_and_waits():
         return {**make_up(item.spec, 300 if teaches else late), "target_error": 0.0}
 
     text = priors.read(evidence_of("priors", "laptop", made))
-    assert f"{priors.OTHER_WIDTH}: 3 of 3 grok, D 0" in text
+    assert "half the width 3 of 3 (D 0)" in text
     assert "the inferred target is the oracle's in 3 of 3 runs" in text
     assert "850 (from 150), 350 (from 650), never (from 1,650)" in text

@@ -24,7 +24,7 @@ from grokscope.papers.structural_inference.settings import settings
 from grokscope.papers.studies import Claim, ScaleName, Setting, Study
 from grokscope.spec import RunSpec
 from grokscope.store import Run, Store
-from grokscope.verdicts import bootstrap, exponential
+from grokscope.verdicts import Estimate, bootstrap, exponential
 
 if TYPE_CHECKING:
     import polars as pl
@@ -114,11 +114,7 @@ def read(evidence: Evidence) -> str:
         falls = [np.log(arm.values(column)) for column in columns]
         if not arm.sound or not np.isfinite(falls).all():
             continue
-        n = len(arm.rows)
-        means = [
-            exponential(bootstrap(lambda index, fall=fall: float(fall[index].mean()), n))
-            for fall in falls
-        ]
+        means = [_geometric_mean(fall) for fall in falls]
         parts.append(f"{regime} {means[0]}, {means[1]} and {means[2]}")
     if not parts:
         return ""
@@ -127,6 +123,10 @@ def read(evidence: Evidence) -> str:
         "in place of √L) fall, from their largest value up to memorisation to their median between "
         f"then and grokking, without a prior: {'; '.join(parts)}."
     )
+
+
+def _geometric_mean(logarithms: np.ndarray) -> Estimate:  # (seeds,)
+    return exponential(bootstrap(lambda index: float(logarithms[index].mean()), len(logarithms)))
 
 
 STUDY = Study(

@@ -146,10 +146,14 @@ def _describe_teachers(sample: Sample) -> list[str]:
             continue
         grokked = int(np.isfinite(teaching.times()).sum())
         error = float(np.median(arm.values("target_error")))
-        parts.append(f"{name}: {grokked} of {len(teaching.rows)} grok, D {error:.2g}")
-    return ["who teaches, and how far its attention is from the oracle: " + ", ".join(parts)] * (
-        len(parts) > 0
-    )
+        who = name.removeprefix("teacher").lstrip(", ")
+        parts.append(f"{who} {grokked} of {len(teaching.rows)} (D {error:.2g})")
+    if not parts:
+        return []
+    return [
+        "teachers that have grokked, and how far the attention that they teach is from the "
+        f"oracle: {', '.join(parts)}"
+    ]
 
 
 def _describe_inferred(sample: Sample) -> list[str]:
@@ -158,16 +162,16 @@ def _describe_inferred(sample: Sample) -> list[str]:
         return []
     right = int((np.abs(arm.values("target_error")) < 1e-6).sum())
     return [
-        f"the inferred target is the oracle's in {right} of {len(arm.rows)} runs, which makes the "
-        "run the same"
+        f"the inferred target is the oracle's in {right} of {len(arm.rows)} runs, which makes "
+        "them the oracle's own"
     ]
 
 
 def _describe_late(sample: Sample) -> list[str]:
     waits = []
-    for name in (ORACLE, EARLY, AT, LATE, LATER):
+    for name in (EARLY, AT, LATE, LATER):
         arm = sample.arms.get(name)
-        if arm is not None and arm.sound and name != ORACLE:
+        if arm is not None and arm.sound:
             start = arm.spec.prior.start
             middle = median_time(arm.times()) - start
             wait = f"{middle:,.0f}" if math.isfinite(middle) else "never"
@@ -194,7 +198,7 @@ STUDY = Study(
     how="Each arm replaces the oracle's constant penalty (strength 1). Entropy and sparsity say "
     "only that attention should be narrow; their strength is 0.1, and 0.01 and 1 besides. A "
     "teacher's final attention takes the oracle's place: on each example, or, where it knows other "
-    f"tokens, its mean at each position. With few-token distractors teachers are runs without any "
+    "tokens, its mean at each position. With few-token distractors teachers are runs without any "
     f"prior, trained until they grok (at most {PATIENCE:,} epochs): the same network, another "
     f"seed, modulus {MODULUS}, half the width, or one that saw constant distractors; in noise, "
     "where no run without help groks, only the last. As a control, a teacher stopped after 500 "
@@ -202,8 +206,9 @@ STUDY = Study(
     "late ones set in before, at, and 500 and 1,500 epochs after the memorisation of runs without "
     "one. The inferred prior needs neither oracle nor teacher: its target is the smallest set of "
     "positions that no two training examples contradict (they agree there and differ in the "
-    "label). It relies on labels without errors and on positions that are the same in every "
-    "example.",
+    "label). Every pair of operands occurs once, so it never repeats; what the examples show is "
+    "that every other pair of positions is contradicted. This relies on labels without errors and "
+    "on positions that are the same in every example.",
     settings=where,
     arms=arms,
     claims=(

@@ -189,12 +189,12 @@ def _plot(
             if row[f"{name}_low"] > 0 or not logarithmic
         ]
         drawn = alt.Chart(inline(rows))
-        dash = {"strokeDash": [5, 3]} if name in curve.dashed else {}
+        dash = [5, 3] if name in curve.dashed else alt.Undefined
         lines += [
             drawn.mark_area(color=colour, opacity=theme.BAND_OPACITY).encode(
                 x=x, y=alt.Y(f"{name}_low:Q", scale=scale, axis=axis), y2=f"{name}_high:Q"
             ),
-            drawn.mark_line(color=colour, **dash).encode(x=x, y=y),
+            drawn.mark_line(color=colour, strokeDash=dash).encode(x=x, y=y),
             text_mark(label, left, -9, colour, fontWeight=600),
         ]
         left += 8.2 * len(label)
