@@ -37,7 +37,7 @@ PositionKind = Literal["learned", "rotary", "none"]
 NormKind = Literal["layer", "rms"]
 ActivationKind = Literal["relu", "gelu"]
 OptimiserKind = Literal["sgd", "adamw", "lion", "muon"]
-PriorKind = Literal["none", "oracle", "adversarial", "entropy", "sparsity", "teacher"]
+PriorKind = Literal["none", "oracle", "adversarial", "entropy", "sparsity", "teacher", "inferred"]
 FrozenKind = Literal["no", "oracle", "adversarial", "uniform", "teacher"]
 MaskKind = Literal["none", "magnitude", "random", "shuffled"]
 
@@ -152,7 +152,8 @@ class PriorSpec:
 
     kind: PriorKind = "none"
     """Pull attention to the oracle, onto the distractors, to low entropy, to sparsity, to a
-    teacher's attention; or leave it alone."""
+    teacher's attention, to the positions that the training examples show to determine the label; or
+    leave it alone."""
     strength: float = 1.0
     """Multiplies the penalty: lambda."""
     start: int = 0

@@ -231,6 +231,11 @@ def _check_prior_and_interventions(spec: RunSpec) -> None:
         f"prior.end is {prior.end}; it must be 0 (constant) or later than prior.start, "
         f"{prior.start}.",
     )
+    _require(
+        prior.kind != "inferred" or spec.task.kind != "parity_stream",
+        "An inferred prior looks for what determines one label, and a stream has many; use another "
+        "prior.",
+    )
     needs_teacher = prior.kind == "teacher" or hands.frozen_attention == "teacher"
     _require(
         bool(prior.teacher) == needs_teacher,

@@ -16,6 +16,14 @@ from grokscope.papers.studies import plan
 
 STUDIES = {study.name: study for study in PAPER.studies}
 SEEDS = 3
+TRACED = {
+    "explaining-away": ("gradient_mean", "bound_mean", "ratio_worst", "ratio_median"),
+}
+
+
+def small(name):
+    """The smallest scale that a study has."""
+    return "smoke" if STUDIES[name].settings("smoke") else "laptop"
 
 
 def make_up(spec, grokked, status="finished"):
@@ -39,8 +47,9 @@ def evidence_of(name, scale, make=lambda item: make_up(item.spec, 300 + 10 * ite
     study = STUDIES[name]
     items = {item.spec.id: item for item in plan([study], scale, SEEDS)}
     rows = [row for row in map(make, items.values()) if row is not None]
+    columns = (*study.curves, *TRACED.get(name, ()))
     curves = [
-        {"run": row["run"], "epoch": epoch, **dict.fromkeys(study.curves, 0.5)}
+        {"run": row["run"], "epoch": epoch, **dict.fromkeys(columns, 0.5)}
         for row in rows
         for epoch in (0, 25, 50)
         if items[row["run"]].arm in study.curve_arms
@@ -85,7 +94,7 @@ def words(chart):
 @pytest.mark.parametrize("name", STUDIES)
 @pytest.mark.parametrize("make", [mixed, lambda item: make_up(item.spec, 500)])
 def test_whatever_runs_there_are_can_be_drawn(name, make):
-    panels = STUDIES[name].draw(evidence_of(name, "smoke", make))
+    panels = STUDIES[name].draw(evidence_of(name, small(name), make))
     assert panels
     for panel in panels:
         alt.Chart.from_dict(panel.chart.to_dict(validate=False))  # valid Vega-Lite
@@ -96,7 +105,7 @@ def test_whatever_runs_there_are_can_be_drawn(name, make):
 
 @pytest.mark.parametrize("name", STUDIES)
 def test_nothing_is_drawn_from_nothing(name):
-    assert list(STUDIES[name].draw(evidence_of(name, "smoke", lambda _: None))) == []
+    assert list(STUDIES[name].draw(evidence_of(name, small(name), lambda _: None))) == []
 
 
 @pytest.mark.parametrize("name", ["acceleration", "tickets"])

@@ -9,7 +9,16 @@ import pytest
 
 import grokscope as gs
 from grokscope.papers.evidence import ArmRuns, Evidence, Sample, judge
-from grokscope.papers.judgements import Faster, InverseLaw, Level, Share, Trend
+from grokscope.papers.judgements import (
+    Faster,
+    Fastest,
+    GainKept,
+    InverseLaw,
+    Level,
+    Limit,
+    Share,
+    Trend,
+)
 from grokscope.papers.studies import Claim, Setting
 
 BASE = gs.RunSpec().replace(**{"training.epochs": 5000})
@@ -53,6 +62,50 @@ def test_faster():
     assert ruling(test, sample(fast=NEVER, slow=SLOW)) == "contradicted"
     finding = judge(Claim("c", "says", test), sample(fast=FAST, slow=NEVER))
     assert "840 against 0 of 5 grok" in finding.remark
+
+
+def test_fastest_is_judged_by_its_hardest_rival():
+    test = Fastest("arm", ("slow", "rival"), least=0.9)
+    assert ruling(test, sample(arm=FAST, slow=SLOW, rival=NEVER)) == "supported"
+    finding = judge(Claim("c", "says", test), sample(arm=SLOW, slow=SLOW, rival=FAST))
+    assert finding.ruling == "contradicted"
+    assert finding.remark.startswith("against “rival”: 2,200 against 840")
+    assert ruling(test, sample(arm=NEVER, slow=SLOW, rival=NEVER)) == "contradicted"
+    assert ruling(test, sample(arm=NEVER, slow=NEVER, rival=NEVER)) == "inconclusive"
+
+
+def test_share_of_the_gain():
+    test = GainKept("arm", "best", "slow", least=0.5)
+    half = rows([1500, 1520, 1540, 1560, 1580])  # (2,200 - 1,540) / (2,200 - 840) = 0.49
+
+    def finding(**arms):
+        return judge(Claim("c", "says", test), sample(**arms))
+
+    assert finding(arm=half, best=FAST, slow=SLOW).estimate.value == pytest.approx(660 / 1360)
+    assert finding(arm=half, best=FAST, slow=SLOW).ruling == "inconclusive"
+    assert finding(arm=FAST, best=FAST, slow=SLOW).estimate.value == 1
+    assert finding(arm=FAST, best=FAST, slow=SLOW).ruling == "supported"
+    assert finding(arm=SLOW, best=FAST, slow=SLOW).ruling == "contradicted"
+    assert finding(arm=NEVER, best=FAST, slow=SLOW).ruling == "contradicted"
+    # Nothing was saved, or nobody knows how much: the reference never groks within its budget.
+    assert finding(arm=FAST, best=SLOW, slow=FAST).ruling == "inconclusive"
+    assert "no gain" in finding(arm=FAST, best=SLOW, slow=FAST).remark
+    late = rows([4000, 4100, 4200, 4300, 4400])
+    assert finding(arm=FAST, best=FAST, slow=NEVER).ruling == "supported"
+    assert finding(arm=late, best=FAST, slow=NEVER).estimate.high < 0.5
+    assert finding(arm=late, best=FAST, slow=NEVER).ruling == "inconclusive"
+
+
+def test_one_exception_refutes_a_limit():
+    test = Limit(("one", "other"), "ratio", "ratio", 1.0)
+    fine = rows([800] * 5, ratio=[0.1, 0.2, 0.3, 0.4, 1.0])
+    broken = rows([800] * 5, ratio=[0.1, 0.2, 0.3, 0.4, 1.01])
+    unknown = rows([800] * 5, ratio=[0.1, 0.2, 0.3, 0.4, None])
+    assert ruling(test, sample(one=fine, other=fine)) == "supported"
+    assert ruling(test, sample(one=fine, other=broken)) == "contradicted"
+    assert ruling(test, sample(one=fine, other=unknown)) == "inconclusive"
+    finding = judge(Claim("c", "says", test), sample(one=broken, other=fine))
+    assert (finding.estimate.value, finding.remark) == (1.01, "1 of 10 runs exceed it")
 
 
 def test_as_fast_needs_no_difference():

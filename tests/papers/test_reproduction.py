@@ -165,6 +165,22 @@ NOT_ASKED = {
         "mask beats random",
         "mask beats shuffled",
         "not just the norm",
+        "teacher beats decay",  # no run without help groks, so none can teach
+        "oracle matches teacher",
+        "teacher keeps the gain",
+        "teacher of another seed",
+        "teacher of another modulus",
+        "teacher of another width",
+        "the teacher must have grokked",
+    },
+    ("laptop", "constant"): {
+        "late start works",  # the wait is over by then
+        "very late start works",
+        "teacher of another seed",  # there is no gain that a teacher could keep
+        "teacher of another modulus",
+        "teacher of another width",
+        "teacher from constant distractors",
+        "the teacher must have grokked",
     },
     ("paper", "bottleneck"): {
         "matched norm, decay elsewhere",  # figure 2 has its main arms only

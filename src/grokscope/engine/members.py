@@ -21,7 +21,7 @@ from grokscope.measures.weights import mlp_norm
 from grokscope.optim import OptimiserNumbers
 from grokscope.priors import penalty_index
 from grokscope.spec import OptimiserKind, RunSpec
-from grokscope.tasks import TaskData, build_task
+from grokscope.tasks import TaskData, build_task, infer_posterior
 
 if TYPE_CHECKING:
     from grokscope.store import Run, Store
@@ -188,6 +188,9 @@ def find_targets(
     posteriors = {"oracle": data.oracle, "adversarial": data.adversarial}
     if "teacher" in wanted:
         posteriors["teacher"] = _teacher_attention(spec, data, store)
+    if "inferred" in wanted:
+        seen = infer_posterior(data.tokens[data.train], data.labels[data.train])
+        posteriors["inferred"] = np.broadcast_to(seen, data.oracle.shape)
     target = posteriors.get(spec.prior.kind, data.uniform)
     return target, posteriors.get(spec.interventions.frozen_attention, data.uniform)
 

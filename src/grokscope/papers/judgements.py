@@ -85,6 +85,108 @@ def _describe_control(control: str) -> str:
 
 
 @dataclass(frozen=True)
+class Fastest:
+    """An arm groks at least `least` times as fast as each of several others."""
+
+    arm: str
+    others: tuple[str, ...]
+    least: float
+    effect: str = "speed-up over the fastest of the others"
+
+    def _pairs(self) -> list[Faster]:
+        return [Faster(self.arm, other, self.least) for other in self.others]
+
+    def describe(self) -> str:
+        names = ", ".join(f"“{other}”" for other in self.others)
+        return (
+            f"“{self.arm}” against each of {names}: ratio of the median epochs to grokking (runs "
+            "that never grok count as infinite), bootstrapped over seeds. Supported if every 95 % "
+            f"interval lies at or above {self.least:g}; contradicted if one lies below. The "
+            "smallest ratio is shown."
+        )
+
+    def needs(self, sample: Sample) -> Sequence[str]:
+        return [self.arm, *self.others]
+
+    def judge(self, sample: Sample) -> Finding:
+        found = {test.reference: test.judge(sample) for test in self._pairs()}
+        order = ("contradicted", "inconclusive", "supported")
+
+        def rank(item: tuple[str, Finding]) -> tuple[int, float]:
+            finding = item[1]
+            return order.index(finding.ruling), finding.estimate.value if finding.estimate else 0.0
+
+        name, worst = min(found.items(), key=rank)
+        return Finding(worst.ruling, worst.estimate, f"against “{name}”: {worst.remark}")
+
+
+@dataclass(frozen=True)
+class GainKept:
+    """An arm saves at least the share `least` of the epochs that another saves."""
+
+    arm: str
+    best: str
+    reference: str
+    least: float
+    effect: str = "share of the gain that is kept"
+
+    def describe(self) -> str:
+        return (
+            f"(“{self.reference}” - “{self.arm}”) / (“{self.reference}” - “{self.best}”) of the "
+            "median epochs to grokking, bootstrapped over seeds; a median that was never reached "
+            "stands at the budget, which for the reference makes the share too small. Supported "
+            f"if the 95 % interval lies at or above {self.least:g}, contradicted if it lies below "
+            f"and the reference's median was reached. Inconclusive unless “{self.best}” itself is "
+            "faster than the reference."
+        )
+
+    def needs(self, sample: Sample) -> Sequence[str]:
+        return [self.arm, self.best, self.reference]
+
+    def judge(self, sample: Sample) -> Finding:
+        kept, best, slow = (sample.arms[name].times() for name in self.needs(sample))
+        estimate = verdicts.gain_kept(slow, best, kept, sample.budget)
+        counts = f"{_count(kept)}, {_count(best)} and {_count(slow)}"
+        if math.isnan(estimate.value):
+            return Finding("inconclusive", remark=f"there is no gain to keep: {counts}")
+        ruling = verdicts.at_least(estimate, self.least)
+        if ruling == "contradicted" and math.isinf(verdicts.median_time(slow)):
+            ruling = "inconclusive"
+        return Finding(ruling, estimate, counts)
+
+
+@dataclass(frozen=True)
+class Limit:
+    """No run exceeds a limit: what a theorem says, so that one exception refutes it."""
+
+    arms: tuple[str, ...]
+    column: str
+    effect: str
+    limit: float
+
+    def describe(self) -> str:
+        names = " and ".join(f"“{arm}”" for arm in self.arms)
+        return (
+            f"The largest {self.effect} in any run of {names}. Supported if it is at most "
+            f"{self.limit:g}, contradicted if a single run exceeds that."
+        )
+
+    def needs(self, sample: Sample) -> Sequence[str]:
+        return self.arms
+
+    def judge(self, sample: Sample) -> Finding:
+        values = np.concatenate([sample.arms[name].values(self.column) for name in self.arms])
+        if np.isnan(values).any():
+            lacking = int(np.isnan(values).sum())
+            return Finding("inconclusive", remark=f"{lacking} of {len(values)} runs have no number")
+        # A largest value has no interval: no run beyond these is spoken of.
+        estimate = Estimate(float(values.max()), -math.inf, math.inf, len(values))
+        within = bool((values <= self.limit).all())
+        remark = f"{(values > self.limit).sum()} of {len(values)} runs exceed it"
+        return Finding("supported" if within else "contradicted", estimate, remark)
+
+
+@dataclass(frozen=True)
 class Share:
     """Most runs of an arm grok, or most do not."""
 

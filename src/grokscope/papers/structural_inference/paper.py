@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from grokscope.papers.structural_inference import (
     acceleration,
+    explaining_away,
     four_phases,
     norm_structure,
+    priors,
     regime_map,
     tickets,
 )
@@ -29,6 +31,8 @@ PAPER = Paper(
         acceleration.STUDY,
         tickets.STUDY,
         regime_map.STUDY,
+        explaining_away.STUDY,
+        priors.STUDY,
     ),
     regimes=REGIMES,
     deviations=(
@@ -53,6 +57,12 @@ PAPER = Paper(
         "pass over.",
         "Figures 1 to 4 have five seeds, the map three. At paper scale figures 2 and 4 are run "
         "where routing is the bottleneck, figure 2 with its main arms.",
+        "Figure 5 takes the bound with the distance |v - z| as it is. The paper's 2 in its place "
+        "holds for values of norm at most 1 only, which nothing ensures.",
+        "Figures 6 and 7: entropy and sparsity are judged at a strength of 0.1, since at 1, the "
+        "oracle's, they leave attention a single position and nothing is memorised. The L1 norm of "
+        "attention is always 1, so that Σ √α stands for sparsity. The paper does not say who its "
+        "teacher is, nor when the penalty fades or sets in; ours are named there.",
     ),
     revisions=(
         "Before the laptop runs had ended: an exponent is taken as no number where even the "
@@ -81,6 +91,11 @@ PAPER = Paper(
         "shell": "The norms of the MLP at which, by the paper, a network can generalise.",
         "query-key penalty": "0.5 (|W_Q|² + |W_K|²) added to the loss, which keeps attention close "
         "to uniform.",
+        "teacher": "Another trained network whose attention stands in the oracle's place.",
+        "inferred prior": "The oracle's place is taken by the smallest set of positions that no "
+        "two training examples contradict: none agree there and differ in their label.",
+        "explaining away": "Once the MLP fits an example by whatever it attends to, its loss no "
+        "longer says where attention should be.",
         "mirror image": "a + b = b + a: a test pair whose mirror image was trained on can be right "
         "without any understanding.",
     },

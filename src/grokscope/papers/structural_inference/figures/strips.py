@@ -1,15 +1,16 @@
-"""Figures 2 and 4: a row an arm, its name above its runs."""
+"""Figures 2, 4, 6 and 7: a row an arm, its name above its runs."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import altair as alt
 import numpy as np
 
-from grokscope.papers.evidence import ArmRuns, Evidence
+from grokscope.papers.evidence import ArmRuns, Evidence, Sample
 from grokscope.papers.structural_inference.figures.marks import (
     ATTENTION,
     CONTROL,
@@ -36,6 +37,16 @@ from grokscope.papers.structural_inference.figures.marks import (
 from grokscope.papers.studies import Panel
 from grokscope.report.layers import inline
 from grokscope.spec import RunSpec
+
+TEACHING = "a teacher: "
+"""How the names of arms begin that are trained for their attention only."""
+KINDS = {
+    **PRIORS,
+    "entropy": CONTROL,
+    "sparsity": CONTROL,
+    "teacher": ATTENTION,
+    "inferred": WITH_ATTENTION,
+}
 
 
 def draw_outcomes(evidence: Evidence) -> list[Panel]:
@@ -65,6 +76,22 @@ def draw_outcomes(evidence: Evidence) -> list[Panel]:
 
 def draw_tickets(evidence: Evidence) -> list[Panel]:
     """Grok epoch of every run with the median of each arm, a panel a regime."""
+    return _draw_times(evidence, _ticket_colour)
+
+
+def draw_priors(evidence: Evidence) -> list[Panel]:
+    """The same by kind of prior, without the runs that only teach."""
+    shown = {
+        regime: Sample(
+            sample.setting,
+            {name: arm for name, arm in sample.arms.items() if not name.startswith(TEACHING)},
+        )
+        for regime, sample in evidence.samples.items()
+    }
+    return _draw_times(replace(evidence, samples=shown), lambda spec: KINDS[spec.prior.kind])
+
+
+def _draw_times(evidence: Evidence, colour_of: Callable[[RunSpec], str]) -> list[Panel]:
     panels = []
     low, high = time_span(evidence)
     for regime, sample in present(evidence):
@@ -75,7 +102,7 @@ def draw_tickets(evidence: Evidence) -> list[Panel]:
             axis=alt.Axis(values=ticks(low, high), format=",d"),
         )
         strips = [
-            Strip(arm, _ticket_colour(arm.spec), seen_times(arm, sample.budget), *middle_of(arm))
+            Strip(arm, colour_of(arm.spec), seen_times(arm, sample.budget), *middle_of(arm))
             for arm in sample.arms.values()
         ]
         chart = _draw_strips(strips, x, sample.budget, [1, 3])
