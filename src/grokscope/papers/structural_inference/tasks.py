@@ -1,7 +1,9 @@
 """Figure 10: does the story hold on other tasks?
 
 Sizes were chosen on one or two short runs a task, so that a run without help memorises within its
-budget and its attention is misled at first; no threshold was.
+budget and its attention is misled at first; no threshold was. With three operands a run groks at
+once where distractors have 4 tokens, and not within 2,500 epochs where they have 8. A parity
+network without help memorises 500 examples, but not 1,000. Permutations were not seen to grok.
 """
 
 from __future__ import annotations
@@ -33,7 +35,6 @@ OTHERS: dict[str, dict[str, Any]] = {
         "task.operands": 3,
         "task.modulus": 17,
         "task.train_fraction": 0.4,
-        "task.alphabet": 4,
         "training.epochs": 4000,
     },
     "parity": {
@@ -77,12 +78,12 @@ def summarise(run: Run) -> dict[str, float | None]:
     training examples, positions and snapshots; and the share of the inputs on which attention is
     right when the run has memorised."""
     checks = certify(run).filter(pl.col("name") == "explaining away")
+    numbers: dict[str, float | None] = {"bound_ratio": checks.select(pl.max("ratio")).item()}
     memorised = run.outcome["memorised"]["epoch"]
-    there = run.curve.filter(pl.col("epoch") == memorised)["structure_share"]
-    return {
-        "bound_ratio": checks["ratio"].max(),
-        "right_at_memorisation": float(there[0]) if len(there) else None,
-    }
+    if memorised is not None:
+        row = run.curve.row(by_predicate=pl.col("epoch") == memorised, named=True)
+        numbers["right_at_memorisation"] = row["structure_share"]
+    return numbers
 
 
 def read(evidence: Evidence) -> str:
@@ -125,7 +126,7 @@ STUDY = Study(
     "the same phases.",
     how="Five tasks, each with and without the prior (λ = 1): addition and multiplication modulo "
     "43 (60 % of the pairs, distractors from 6 tokens); addition of three operands modulo 17 "
-    "(40 % of the triples, distractors from 4 tokens, 4,000 epochs); the parity of 3 among 20 bits "
+    "(40 % of the triples, distractors from 6 tokens, 4,000 epochs); the parity of 3 among 20 bits "
     "(500 training examples, the other bits are the distractors); composition of permutations of "
     "five symbols (5,760 of the 14,400 pairs, distractors from 6 tokens, 2,000 epochs). The bound "
     f"on attention's gradient is evaluated at {SNAPSHOTS} moments of each run and at its end, for "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import altair as alt
@@ -22,6 +23,7 @@ from grokscope.papers.structural_inference.figures.marks import (
     run_points,
     seen_times,
     spread,
+    text_mark,
     ticks,
     time_span,
 )
@@ -31,7 +33,7 @@ from grokscope.report.layers import inline
 from grokscope.verdicts import median_time
 
 NAMES = {"none": "no prior", "oracle": "oracle"}
-LEAST = 1e-4  # weights below it are drawn here: a log axis has no zero
+LEAST = 1e-8  # weights below it are drawn here: a log axis has no zero
 
 
 def draw_widths(evidence: Evidence) -> list[Panel]:
@@ -73,7 +75,7 @@ def draw_widths(evidence: Evidence) -> list[Panel]:
             ),
             run_points(_by_width(sample), x, y, colour, upwards=True),
             alt.Chart(inline(_last(sample)))
-            .mark_text(align="left", dx=9, fontSize=10.8, color=INK)
+            .mark_text(align="left", dx=16, fontSize=10.8, color=INK)
             .encode(x=x, y=y, text="arm:N"),
         ]
         chart = alt.LayerChart(layer=layer, width=WIDTH, height=230)
@@ -124,14 +126,10 @@ def _last(sample: Sample) -> list[dict[str, Any]]:
 
 
 def draw_heads(evidence: Evidence) -> list[Panel]:
-    """The best head's weakest weight against the pooled one; grok epochs by arm."""
+    """The best head's weakest weight against the pooled one, without a prior; grok epochs by
+    arm."""
     panels = []
     for _, sample in present(evidence):
-        tau = structure_threshold(sample.setting.base)
-        scale = alt.Scale(type="log", domain=[LEAST / 1.5, 1], nice=False)
-        axis = alt.Axis(values=decades(LEAST, 1), format="~g")
-        x = alt.X("best:Q", title="Best single head (log scale)", scale=scale, axis=axis)
-        y = alt.Y("pooled:Q", title="Mean over heads (log scale)", scale=scale, axis=axis)
         places = [
             {
                 "best": max(row["best_head_min"], LEAST),
@@ -140,17 +138,36 @@ def draw_heads(evidence: Evidence) -> list[Panel]:
                 "colour": PRIORS[arm.spec.prior.kind],
             }
             for arm in sample.arms.values()
+            if arm.spec.prior.kind == "none"
             for row in arm.rows
             if row is not None and is_sound(row) and row.get("best_head_min") is not None
         ]
+        x, y = (
+            channel(
+                f"{field}:Q",
+                title=f"{title} (log scale)",
+                scale=alt.Scale(type="log", domain=[low := _lowest(places, field), 1], nice=False),
+                axis=alt.Axis(values=decades(low, 1), format="~g"),
+            )
+            for channel, field, title in (
+                (alt.X, "best", "Best single head"),
+                (alt.Y, "pooled", "Mean over heads"),
+            )
+        )
+        tau = structure_threshold(sample.setting.base)
         rule = alt.Chart().mark_rule(color=SOFT, strokeDash=[4, 3])
-        diagonal = alt.Chart(inline([{"best": end, "pooled": end} for end in (LEAST / 1.5, 1.0)]))
         layer = [
-            diagonal.mark_line(color=SOFT, opacity=0.4, strokeWidth=1).encode(x=x, y=y),
             rule.encode(x=alt.datum(tau)),
             rule.encode(y=alt.datum(tau)),
-            run_points(places, x, y, alt.Color("colour:N", scale=None), upwards=True),
+            run_points(places, x, y, alt.Color("colour:N", scale=None)),
+            text_mark("the heads together, no single one", 6, 10, SOFT, fontSize=10.8),
         ]
-        chart = alt.LayerChart(layer=layer, width=WIDTH, height=WIDTH)
-        panels.append(Panel("weakest weight on any input", chart, count_runs(sample)))
-    return [*panels, *(panel for panel in draw_tickets(evidence))]
+        chart = alt.LayerChart(layer=layer, width=WIDTH, height=230)
+        note = f"{count_runs(sample)}, without a prior; dashed: the condition"
+        panels.append(Panel("weakest weight on any input", chart, note))
+    return [*panels, *(replace(panel, title="grok epoch") for panel in draw_tickets(evidence))]
+
+
+def _lowest(places: list[dict[str, Any]], field: str) -> float:
+    """Where an axis of weights begins."""
+    return min([0.1, *(place[field] for place in places)]) / 1.5
