@@ -211,3 +211,11 @@ def test_flat_times_tell_nothing_of_an_exponent():
 )
 def test_estimates_read_well(estimate, text):
     assert str(estimate) == text
+
+
+def test_roc_area_is_mann_whitneys():
+    rng = np.random.default_rng(3)
+    above, below = rng.integers(0, 9, 7).astype(float), rng.integers(0, 6, 11).astype(float)
+    statistic = stats.mannwhitneyu(above, below).statistic
+    assert verdicts.roc_area(above, below) == pytest.approx(statistic / (7 * 11))
+    assert math.isnan(verdicts.roc_area(above, np.array([])))

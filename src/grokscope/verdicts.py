@@ -252,6 +252,38 @@ def rank_correlation(levels: Sequence[float], times: np.ndarray) -> Estimate:  #
     return Estimate(found.value, max(found.low, -1.0), min(found.high, 1.0), found.n)
 
 
+# Telling outcomes apart
+
+
+def roc_area(above: np.ndarray, below: np.ndarray) -> float:  # (n,), (m,)
+    """Area under the ROC curve: the share of pairs in which the number of the first kind is the
+    larger one, ties counting half. No number if either kind is missing."""
+    if not len(above) or not len(below):
+        return math.nan
+    apart = np.sign(above[:, None] - below[None, :])
+    return float((1 + apart.mean()) / 2)
+
+
+def separation(
+    outcome: np.ndarray, values: np.ndarray, rival: np.ndarray | None = None
+) -> Estimate:  # (arms, seeds) bool, (arms, seeds), (arms, seeds)
+    """ROC area of the values over all runs, less that of the rival's if there is one. Seeds are
+    resampled, all arms of a seed together."""
+
+    def area(index: np.ndarray) -> float:
+        chosen = outcome[:, index]
+        areas = [
+            roc_area(each[:, index][chosen], each[:, index][~chosen])
+            for each in (values, rival)
+            if each is not None
+        ]
+        return areas[0] - sum(areas[1:])
+
+    found = bootstrap(area, outcome.shape[1])
+    least = 0.0 if rival is None else -1.0
+    return Estimate(found.value, max(found.low, least), min(found.high, 1.0), found.n)
+
+
 @dataclass(frozen=True)
 class PowerLaw:
     """time = floor + scale * dose^-exponent. The floor rules for doses above `crossing`, where the

@@ -15,15 +15,11 @@ from grokscope.papers.structural_inference.paper import PAPER
 from grokscope.papers.studies import plan
 
 STUDIES = {study.name: study for study in PAPER.studies}
+SCALE = {name: "smoke" if study.settings("smoke") else "laptop" for name, study in STUDIES.items()}
 SEEDS = 3
 TRACED = {
     "explaining-away": ("gradient_mean", "bound_mean", "ratio_worst", "ratio_median"),
 }
-
-
-def small(name):
-    """The smallest scale that a study has."""
-    return "smoke" if STUDIES[name].settings("smoke") else "laptop"
 
 
 def make_up(spec, grokked, status="finished"):
@@ -94,7 +90,7 @@ def words(chart):
 @pytest.mark.parametrize("name", STUDIES)
 @pytest.mark.parametrize("make", [mixed, lambda item: make_up(item.spec, 500)])
 def test_whatever_runs_there_are_can_be_drawn(name, make):
-    panels = STUDIES[name].draw(evidence_of(name, small(name), make))
+    panels = STUDIES[name].draw(evidence_of(name, SCALE[name], make))
     assert panels
     for panel in panels:
         alt.Chart.from_dict(panel.chart.to_dict(validate=False))  # valid Vega-Lite
@@ -105,7 +101,7 @@ def test_whatever_runs_there_are_can_be_drawn(name, make):
 
 @pytest.mark.parametrize("name", STUDIES)
 def test_nothing_is_drawn_from_nothing(name):
-    assert list(STUDIES[name].draw(evidence_of(name, small(name), lambda _: None))) == []
+    assert list(STUDIES[name].draw(evidence_of(name, SCALE[name], lambda _: None))) == []
 
 
 @pytest.mark.parametrize("name", ["acceleration", "tickets"])

@@ -10,12 +10,14 @@ import pytest
 import grokscope as gs
 from grokscope.papers.evidence import ArmRuns, Evidence, Sample, judge
 from grokscope.papers.judgements import (
+    Everywhere,
     Faster,
     Fastest,
     GainKept,
     InverseLaw,
     Level,
     Limit,
+    Separation,
     Share,
     Trend,
 )
@@ -201,6 +203,59 @@ def test_inverse_law():
     assert ruling(test, dosed(lambda s: None)) == "inconclusive"
 
 
+def test_everywhere():
+    test = Everywhere("ratio", "ratio", 1.0)
+    low = rows([1] * 5, ratio=[0.1, 0.2, 0.3, 0.4, 1.0])
+    assert ruling(test, sample(a=low, b=low)) == "supported"
+    assert "largest of 10 runs 1" in test.judge(sample(a=low, b=low)).remark
+    # One run of one arm is enough, whatever the others lack.
+    high = rows([1] * 5, ratio=[0.1, 0.2, 0.3, 1.5, None])
+    finding = test.judge(sample(a=low, b=high))
+    assert finding.ruling == "contradicted"
+    assert "1 runs are above it, largest of 9 runs 1.5" in finding.remark
+    lacking = rows([1] * 5, ratio=[0.1, 0.2, 0.3, 0.4, None])
+    assert ruling(test, sample(a=low, b=lacking)) == "inconclusive"
+    assert ruling(test, sample(a=rows([1] * 5))) == "inconclusive"  # no number at all
+
+
+def every(arm):
+    return True
+
+
+def test_separation():
+    high, low, level = [0.3, 0.31, 0.32, 0.33, 0.34], [0.1, 0.11, 0.12, 0.13, 0.14], [0.2] * 5
+    given = sample(
+        a=rows([800] * 5, good=high, flat=level, wrong=low),
+        b=rows([None] * 5, good=low, flat=level, wrong=high),
+    )
+    assert ruling(Separation("good", "good", 0.8, every), given) == "supported"
+    assert ruling(Separation("flat", "flat", 0.8, every), given) == "contradicted"
+    assert Separation("flat", "flat", 0.8, every).judge(given).estimate.value == 0.5
+    better = Separation("good", "good", 0.05, every, "flat", "flat")
+    assert ruling(better, given) == "supported"
+    assert better.judge(given).estimate.value == 0.5
+    assert "5 of 10 grok; 1.00 for good; 0.50 for flat" in better.judge(given).remark
+    as_good = Separation("good", "good", 0.05, every, "good", "good")
+    assert ruling(as_good, given) == "contradicted"
+    assert Separation("wrong", "wrong", 0.05, every, "good", "good").judge(given).estimate.low == -1
+
+
+def test_separation_needs_both_outcomes_and_every_number():
+    test = Separation("good", "good", 0.8, every)
+    alike = sample(a=rows([800] * 5, good=[0.3] * 5))
+    assert "5 of 5 grok: there is nothing to tell apart" in test.judge(alike).remark
+    lacking = sample(
+        a=rows([800] * 5, good=[0.3] * 5), b=rows([None] * 5, good=[0.1, 0.1, 0.1, 0.1, None])
+    )
+    assert ruling(test, lacking) == "inconclusive"
+    # Where one seed alone has the other outcome, a resample may lack it: nothing is concluded.
+    lone = sample(a=rows([800, 800, 800, 800, None], good=[0.3, 0.3, 0.3, 0.3, 0.1]))
+    assert ruling(test, lone) == "inconclusive"
+    # Arms that are not chosen do not count.
+    narrow = Separation("good", "good", 0.8, lambda arm: arm.name == "a")
+    assert narrow.needs(lacking) == ["a"]
+
+
 @pytest.mark.parametrize("test", [Faster("a", "b", least=1.25), Share("a", "grok")])
 def test_missing_and_failed_runs_support_nothing(test):
     complete = sample(a=FAST, b=SLOW)
@@ -220,6 +275,9 @@ def test_missing_and_failed_runs_support_nothing(test):
         Level("a", "x", "ratio", low=10),
         Trend(strength, "strength", high=-0.3),
         InverseLaw(strength),
+        Everywhere("x", "ratio", 1.0),
+        Separation("x", "one", 0.8, every),
+        Separation("x", "one", 0.05, every, "y", "another"),
     ],
 )
 def test_every_test_states_its_rule(test):

@@ -92,6 +92,13 @@ def ticks(low: float, high: float) -> list[float]:
     return [step for step in steps if low <= step <= high]
 
 
+def decades(low: float, high: float) -> list[float]:
+    """Powers of ten within the range, at most six of them."""
+    first, last = math.ceil(math.log10(low)), math.floor(math.log10(high))
+    step = max(1, math.ceil((last - first + 1) / 6))
+    return [10.0**power for power in range(last, first - 1, -step)]
+
+
 def spread(index: int, n: int) -> float:
     """Where a seed stands among its own, from -1/2 to 1/2."""
     return index / (n - 1) - 0.5 if n > 1 else 0.0

@@ -1,4 +1,4 @@
-"""Figures 2, 4, 6 and 7: a row an arm, its name above its runs."""
+"""Figures 2, 4, 6, 7, 8, 10 and 11: a row an arm, its name above its runs."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from grokscope.papers.structural_inference.figures.marks import (
     TICKET,
     WITH_ATTENTION,
     count_runs,
+    decades,
     ending,
     middle_of,
     present,
@@ -67,7 +68,7 @@ def draw_outcomes(evidence: Evidence) -> list[Panel]:
         panels.append(
             Panel(
                 regime,
-                _draw_strips(strips, x, threshold, [4, 3]),
+                draw_strips(strips, x, [threshold] * len(strips), [4, 3]),
                 f"{count_runs(sample)}; right: how many grok; triangles do not",
             )
         )
@@ -93,21 +94,66 @@ def draw_priors(evidence: Evidence) -> list[Panel]:
 
 def _draw_times(evidence: Evidence, colour_of: Callable[[RunSpec], str]) -> list[Panel]:
     panels = []
-    low, high = time_span(evidence)
+    x = epoch_axis(evidence)
     for regime, sample in present(evidence):
-        x = alt.X(
-            "value:Q",
-            title="Grok epoch (log scale)",
-            scale=alt.Scale(type="log", domain=[low, high], nice=False),
-            axis=alt.Axis(values=ticks(low, high), format=",d"),
-        )
         strips = [
             Strip(arm, colour_of(arm.spec), seen_times(arm, sample.budget), *middle_of(arm))
             for arm in sample.arms.values()
         ]
-        chart = _draw_strips(strips, x, sample.budget, [1, 3])
+        chart = draw_strips(strips, x, [sample.budget] * len(strips), [1, 3])
         panels.append(Panel(regime, chart, count_runs(sample)))
     return panels
+
+
+def draw_tasks(evidence: Evidence) -> list[Panel]:
+    """Grok epochs of every task; how far its gradient on attention falls; how near the bound."""
+    chosen = dict(present(evidence))
+    every = [
+        (f"{task}, {arm.name}", sample, arm)
+        for task, sample in chosen.items()
+        for arm in sample.arms.values()
+    ]
+    if not every:
+        return []
+    alone = [entry for entry in every if entry[2].spec.prior.kind == "none"]
+    epochs = [
+        Strip(arm, _ticket_colour(arm.spec), seen_times(arm, sample.budget), *middle_of(arm), name)
+        for name, sample, arm in every
+    ]
+    budgets = [float(sample.budget) for _, sample, _ in every]
+    note = "; ".join(dict.fromkeys(count_runs(sample) for sample in chosen.values()))
+    panels = [Panel("grok epoch", draw_strips(epochs, epoch_axis(evidence), budgets, [1, 3]), note)]
+    for title, axis, column, limit, entries in (
+        ("fall of the gradient", "Peak over plateau (log scale)", "starvation", 10.0, alone),
+        ("gradient over its bound", "Largest ratio (log scale)", "bound_ratio", 1.0, every),
+    ):
+        strips = []
+        for name, _, arm in entries:
+            values = arm.values(column)
+            known = values[np.isfinite(values)]
+            words = f"median {np.median(known):.2g}" if len(known) else "no number"
+            strips.append(Strip(arm, _ticket_colour(arm.spec), values, words, name=name))
+        seen = [v for strip in strips for v in strip.values if math.isfinite(v) and v > 0]
+        low, high = min([*seen, limit]) / 1.5, max([*seen, limit]) * 1.5
+        x = alt.X(
+            "value:Q",
+            title=axis,
+            scale=alt.Scale(type="log", domain=[low, high], nice=False),
+            axis=alt.Axis(values=decades(low, high), format="~g"),
+        )
+        panels.append(Panel(title, draw_strips(strips, x, [limit] * len(strips), [1, 3]), note))
+    return panels
+
+
+def epoch_axis(evidence: Evidence) -> alt.X:
+    """Grok epochs of a study, from its earliest run to a little beyond its budget."""
+    low, high = time_span(evidence)
+    return alt.X(
+        "value:Q",
+        title="Grok epoch (log scale)",
+        scale=alt.Scale(type="log", domain=[low, high], nice=False),
+        axis=alt.Axis(values=ticks(low, high), format=",d"),
+    )
 
 
 class Strip(NamedTuple):
@@ -120,20 +166,23 @@ class Strip(NamedTuple):
     """At the right end, above the runs."""
     middle: float | None = None
     """Where to put a bar."""
+    name: str = ""
+    """Above the runs; the arm's own name if there is none."""
 
 
-def _draw_strips(
-    strips: Sequence[Strip], x: alt.X, limit: float, dash: list[float]
+def draw_strips(
+    strips: Sequence[Strip], x: alt.X, limits: Sequence[float], dash: list[float]
 ) -> alt.LayerChart:
-    """Tracks from top to bottom, a name above each, single runs spread a little; a line across the
-    tracks at the limit."""
+    """Tracks from top to bottom, a name above each, single runs spread a little; a line across
+    each track at its limit."""
     height = ROW * len(strips)
     y = alt.Y("y:Q", scale=alt.Scale(domain=[height, 0], nice=False), axis=None)
     tracks, names, points, bars = [], [], [], []
     for place, strip in enumerate(strips):
         top = place * ROW
-        tracks.append({"top": top + 16, "bottom": top + ROW - 3})
-        names.append({"y": top + 8, "name": strip.arm.name, "summary": strip.summary})
+        tracks.append({"top": top + 16, "bottom": top + ROW - 3, "limit": limits[place]})
+        name = strip.name or strip.arm.name
+        names.append({"y": top + 8, "name": name, "summary": strip.summary})
         for index, (row, value) in enumerate(zip(strip.arm.rows, strip.values, strict=True)):
             if row is not None and math.isfinite(value):
                 points.append(
@@ -161,7 +210,7 @@ def _draw_strips(
             track.encode(x=alt.value(0), x2=alt.value(STRIP), y=renamed(y, "top"), y2="bottom:Q"),
             alt.Chart(inline(tracks))
             .mark_rule(color=SOFT, strokeDash=dash)
-            .encode(x=alt.datum(limit), y=renamed(y, "top"), y2="bottom:Q"),
+            .encode(x=renamed(x, "limit"), y=renamed(y, "top"), y2="bottom:Q"),
             alt.Chart(inline(bars))
             .mark_rule(strokeWidth=3, opacity=0.55)
             .encode(x=x, y=y, y2="bottom:Q", color=colour),

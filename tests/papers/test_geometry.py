@@ -1,0 +1,153 @@
+"""Figures 9 and 10: what the studies read off a run, and what their figures show."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import polars as pl
+import pytest
+from test_figures import STUDIES, evidence_of, make_up, points
+
+import grokscope as gs
+from grokscope.engine.members import shape_of
+from grokscope.models import minimal
+from grokscope.papers.structural_inference import heads, tasks, width
+from grokscope.papers.structural_inference.figures import geometry, marks
+from grokscope.tasks import build_task
+
+SMALL = gs.RunSpec().replace(**{"task.modulus": 7, "task.alphabet": 3, "model.hidden": 24})
+
+
+def fake_run(spec, grokked=100):
+    """A run with random weights."""
+    data = build_task(spec.task, spec.seed)
+    weights = minimal.init(jax.random.key(3), shape_of(spec, data), 2.0)
+    return SimpleNamespace(
+        spec=spec,
+        weights=lambda: {name: np.asarray(array) for name, array in weights.items()},
+        outcome={"grokked": {"epoch": grokked}, "memorised": {"epoch": 50}},
+    )
+
+
+def test_mass_by_head_is_that_of_the_textbook():
+    spec = SMALL.replace(**{"model.heads": 4, "model.width": 16})
+    run = fake_run(spec)
+    data = build_task(spec.task, spec.seed)
+    params = {name: jnp.asarray(array) for name, array in run.weights().items()}
+    attention = np.asarray(minimal.forward(params, data.tokens, shape_of(spec, data)).attention)
+    smallest = attention[:, :, [0, 2]].min(axis=2)  # (n, H): the operands stand at 0 and 2
+    found = heads.summarise(run)
+    by_head = [found[f"head_{place}_min"] for place in (1, 2, 3, 4)]
+    assert by_head == pytest.approx(sorted(smallest.min(axis=0), reverse=True), rel=1e-5)
+    assert found[heads.BEST] == by_head[0]
+    assert found[heads.BY_INPUT] == pytest.approx(smallest.max(axis=1).min(), rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("by_head", "shared"),
+    [
+        ([[1, 0, 0, 0, 0], [0, 0, 1, 0, 0]] * 2, True),  # two heads for each operand
+        ([[0.5, 0, 0.5, 0, 0], [0, 1, 0, 0, 0]] * 2, False),  # one head would do
+        ([[1, 0, 0, 0, 0], [0, 1, 0, 0, 0]] * 2, False),  # nobody sees the second operand
+    ],
+)
+def test_work_is_shared_where_the_mean_is_right_and_no_head_is(monkeypatch, by_head, shared):
+    spec = SMALL.replace(**{"model.heads": 4})
+    monkeypatch.setattr(
+        heads, "_attend", lambda shape, params, tokens: np.array([by_head] * len(tokens), float)
+    )
+    assert heads.summarise(fake_run(spec))["shared"] == (100 if shared else None)
+    assert heads.summarise(fake_run(spec, grokked=None))["shared"] is None
+
+
+def test_the_shortcut_is_held_against_the_textbook():
+    run = fake_run(SMALL.replace(**{"model.width": 16}))
+    found = width.summarise(run)
+    assert 0 < found["shortcut_error"] < 1e-5  # rounding, but not the same operations
+    assert found["shortcut_gradient_error"] < 1e-12
+
+    def crooked(params, tokens, shape):
+        bent = {**params, "position": 1.001 * params["position"]}
+        return minimal.forward(bent, tokens, shape)
+
+    found = width.summarise(run, crooked)
+    assert found["shortcut_error"] > 1e-5
+    assert found["shortcut_gradient_error"] > 1e-5
+
+
+def test_the_worst_ratio_is_the_bounds_and_of_all_snapshots(monkeypatch):
+    checks = pl.DataFrame(
+        {
+            "name": ["explaining away", "explaining away", "closed form"],
+            "ratio": [0.2, 0.1, 7.0],
+        }
+    )
+    monkeypatch.setattr(tasks, "certify", lambda run: checks)
+    curve = pl.DataFrame({"epoch": [0, 50, 100], "structure_share": [0.1, 0.4, 0.9]})
+    run = SimpleNamespace(curve=curve, outcome={"memorised": {"epoch": 50}})
+    assert tasks.summarise(run) == {"bound_ratio": 0.2, "right_at_memorisation": 0.4}
+    run.outcome["memorised"]["epoch"] = None
+    assert tasks.summarise(run) == {"bound_ratio": 0.2}
+
+
+def test_tasks_are_as_the_page_says():
+    settings = {setting.regime: setting.base for setting in tasks.where("laptop")}
+    sizes = {}
+    for name, spec in settings.items():
+        data = build_task(spec.task, 0)
+        sizes[name] = (len(data.train), data.length, int((data.oracle[0] > 0).sum()), data.classes)
+    assert sizes == {
+        "addition": (1109, 5, 2, 43),
+        "multiplication": (1109, 5, 2, 43),
+        "three operands": (1965, 7, 3, 17),
+        "parity": (500, 21, 3, 2),
+        "permutations": (5760, 5, 2, 120),
+    }
+
+
+def test_attention_spread_evenly_cannot_see_the_order_of_operands():
+    """Why the oracle is not what composition needs."""
+    spec = gs.RunSpec().replace(**{"task.kind": "permutation", "task.symbols": 3})
+    data = build_task(spec.task, 0)
+    shape = shape_of(spec, data)
+    params = minimal.init(jax.random.key(0), shape)
+    swapped = data.tokens.copy()
+    swapped[:, [0, 2]] = data.tokens[:, [2, 0]]
+    oracle = jnp.asarray(data.oracle)[:, None, :]
+    pooled, other = (minimal.pool(params, t, oracle, shape) for t in (data.tokens, swapped))
+    assert np.allclose(pooled, other, atol=1e-6)
+    reverse = {tuple(pair): label for pair, label in zip(data.operands, data.labels, strict=True)}
+    assert any(reverse[a, b] != reverse[b, a] for a, b in reverse)
+    tilted = oracle * jnp.where(jnp.arange(data.length) == 0, 1.2, 0.8)
+    pooled, other = (minimal.pool(params, t, tilted, shape) for t in (data.tokens, swapped))
+    assert not np.allclose(pooled, other, atol=1e-2)
+
+
+def test_heads_are_drawn_by_their_numbers_and_never_below_the_axis():
+    def split(item):
+        groks = item.spec.task.alphabet == 1
+        row = make_up(item.spec, 300 if groks else None)
+        return {**row, "weakest_min": 0.4 if groks else 0.0, "best_head_min": 0.01}
+
+    scatter, epochs = STUDIES["heads"].draw(evidence_of("heads", "laptop", split))
+    drawn = {(p["ending"], p["pooled"], p["best"]) for p in points(scatter.chart)}
+    assert drawn == {(marks.GROKKED, 0.4, 0.01), (marks.CENSORED, geometry.LEAST, 0.01)}
+    assert epochs.title == "grok epoch"
+    assert len(points(epochs.chart)) == 5 * 3
+
+
+def test_each_task_has_its_own_budget_and_gaps_where_there_is_no_number():
+    def plain(item):
+        ratio = None if item.setting.regime == "parity" else 0.1
+        return {**make_up(item.spec, None), "starvation": 20.0, "bound_ratio": ratio}
+
+    evidence = evidence_of("tasks", "laptop", plain)
+    epochs, fall, bound = STUDIES["tasks"].draw(evidence)
+    budgets = {sample.budget for sample in evidence.samples.values()}
+    assert {p["value"] for p in points(epochs.chart)} == budgets
+    assert len(points(fall.chart)) == 5 * 3  # without a prior alone
+    assert len(points(bound.chart)) == 4 * 2 * 3
+    assert "no number" in str(bound.chart.to_dict(validate=False))
