@@ -65,7 +65,7 @@ def certify(run: Run, store: Store | None = None) -> pl.DataFrame:
     rows = [
         *_from_checkpoints(run, store),
         *structure_checks(structure_threshold(run.spec), curve),
-        *_norm_contraction(run.spec, curve, run.weights()),
+        *contraction_checks(run.spec, curve, run.weights()),
         *plateau_checks(run, run.spec.optimiser, curve),
         *_prior_decay(run.spec, curve, np.array(run.curve["attention"].to_list())),
         *variance_checks(run, run.spec.optimiser, curve),
@@ -251,7 +251,7 @@ def update_bound(spec: RunSpec, weights: dict[str, np.ndarray]) -> float:
     return math.sqrt(total)
 
 
-def _norm_contraction(
+def contraction_checks(
     spec: RunSpec, curve: dict[str, np.ndarray], weights: dict[str, np.ndarray]
 ) -> Iterator[Certificate]:
     """|W| at a row against what the norm one row earlier allows."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 from grokscope.papers.structural_inference import (
     acceleration,
     four_phases,
+    frozen_attention,
     norm_structure,
+    optimisers,
     regime_map,
     tickets,
 )
@@ -29,6 +31,8 @@ PAPER = Paper(
         acceleration.STUDY,
         tickets.STUDY,
         regime_map.STUDY,
+        frozen_attention.STUDY,
+        optimisers.STUDY,
     ),
     regimes=REGIMES,
     deviations=(
@@ -53,6 +57,10 @@ PAPER = Paper(
         "pass over.",
         "Figures 1 to 4 have five seeds, the map three. At paper scale figures 2 and 4 are run "
         "where routing is the bottleneck, figure 2 with its main arms.",
+        "Figure 11 is run at laptop scale. Neither the batch sizes and momenta nor the rates and "
+        "decays of SGD, Lion and Muon are given; ours are listed with the figure. A batch is drawn "
+        "with replacement, and an epoch then means a step. “Fast” and “survives” are judged by the "
+        "thresholds of figures 3 and 1.",
     ),
     revisions=(
         "Before the laptop runs had ended: an exponent is taken as no number where even the "
@@ -78,6 +86,12 @@ PAPER = Paper(
         "divergence D": "KL(oracle ‖ attention): 0 where attention is right.",
         "memorised, grokked": "99 % of the training examples, 95 % of the unseen ones are right, "
         "and stay so.",
+        "plateau": "The time after memorisation in which neither test accuracy nor the divergence "
+        "moves. A run that moves at once, or never memorises, has none.",
+        "contraction in units of the decay": "How fast the norm shrinks, over how fast weight "
+        "decay alone would shrink it: 1 is decay alone, 0 a constant norm, below 0 a growing one.",
+        "fixed (frozen) attention": "Attention weights that are set, not learned; the rest of the "
+        "network learns around them.",
         "shell": "The norms of the MLP at which, by the paper, a network can generalise.",
         "query-key penalty": "0.5 (|W_Q|² + |W_K|²) added to the loss, which keeps attention close "
         "to uniform.",

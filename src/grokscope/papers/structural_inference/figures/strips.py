@@ -1,4 +1,4 @@
-"""Figures 2 and 4: a row an arm, its name above its runs."""
+"""Figures 2, 4 and 11: a row an arm, its name above its runs."""
 
 from __future__ import annotations
 
@@ -9,11 +9,15 @@ from typing import NamedTuple
 import altair as alt
 import numpy as np
 
-from grokscope.papers.evidence import ArmRuns, Evidence
+from grokscope.papers.evidence import ArmRuns, Evidence, Sample
 from grokscope.papers.structural_inference.figures.marks import (
     ATTENTION,
+    BATCH,
     CONTROL,
     INK,
+    MOMENTUM,
+    NONE,
+    OPTIMISER,
     PALE,
     PRIORS,
     ROW,
@@ -23,6 +27,7 @@ from grokscope.papers.structural_inference.figures.marks import (
     WITH_ATTENTION,
     count_runs,
     ending,
+    is_sound,
     middle_of,
     present,
     renamed,
@@ -35,7 +40,7 @@ from grokscope.papers.structural_inference.figures.marks import (
 )
 from grokscope.papers.studies import Panel
 from grokscope.report.layers import inline
-from grokscope.spec import RunSpec
+from grokscope.spec import OptimiserSpec, RunSpec
 
 
 def draw_outcomes(evidence: Evidence) -> list[Panel]:
@@ -56,7 +61,7 @@ def draw_outcomes(evidence: Evidence) -> list[Panel]:
         panels.append(
             Panel(
                 regime,
-                _draw_strips(strips, x, threshold, [4, 3]),
+                _draw_strips(strips, x, [threshold], [4, 3]),
                 f"{count_runs(sample)}; right: how many grok; triangles do not",
             )
         )
@@ -78,9 +83,55 @@ def draw_tickets(evidence: Evidence) -> list[Panel]:
             Strip(arm, _ticket_colour(arm.spec), seen_times(arm, sample.budget), *middle_of(arm))
             for arm in sample.arms.values()
         ]
-        chart = _draw_strips(strips, x, sample.budget, [1, 3])
+        chart = _draw_strips(strips, x, [sample.budget], [1, 3])
         panels.append(Panel(regime, chart, count_runs(sample)))
     return panels
+
+
+def draw_rates(evidence: Evidence) -> list[Panel]:
+    """Contraction of the norm on every run's plateau, a panel a regime."""
+    rates = {regime: _rates_of(sample) for regime, sample in present(evidence)}
+    drawn = [strip.values[np.isfinite(strip.values)] for found in rates.values() for strip in found]
+    known = np.concatenate([[-0.5, 2.2], *drawn])  # at least what the claim asks for
+    low, high = 1.1 * known.min(), 1.1 * known.max()
+    panels = []
+    for regime, strips in rates.items():
+        x = alt.X(
+            "value:Q",
+            title="Contraction in units of the decay",
+            # Linear around 0, logarithmic far from it: a weak decay can be outrun many times.
+            scale=alt.Scale(type="symlog", constant=1, domain=[low, high], nice=False),
+            axis=alt.Axis(values=[v for v in RATES if low <= v <= high], format="~g"),
+        )
+        note = f"{count_runs(evidence.samples[regime])}; a run without a plateau has no rate"
+        panels.append(Panel(regime, _draw_strips(strips, x, [0.5, 2], [4, 3]), note))
+    return panels
+
+
+RATES = (-50, -20, -10, -5, -2, -1, 0, 0.5, 1, 2, 5, 10, 20, 50)
+
+
+def _rates_of(sample: Sample) -> list[Strip]:
+    strips = []
+    for arm in sample.arms.values():
+        values = arm.values("norm_rate")
+        known = values[np.isfinite(values)]
+        sound = sum(map(is_sound, arm.rows))
+        middle = float(known.mean()) if len(known) == sound > 0 else None
+        summary = f"{len(known)} of {sound} have a plateau" if sound else "not run"
+        if middle is not None:
+            summary = f"mean {middle:.2f}"
+        strips.append(Strip(arm, _rate_colour(arm.spec), values, summary, middle))
+    return strips
+
+
+def _rate_colour(spec: RunSpec) -> str:
+    usual, given = OptimiserSpec(), spec.optimiser
+    if given.kind != usual.kind:
+        return OPTIMISER
+    if given.batch:
+        return BATCH
+    return NONE if (given.beta1, given.beta2) == (usual.beta1, usual.beta2) else MOMENTUM
 
 
 class Strip(NamedTuple):
@@ -96,10 +147,10 @@ class Strip(NamedTuple):
 
 
 def _draw_strips(
-    strips: Sequence[Strip], x: alt.X, limit: float, dash: list[float]
+    strips: Sequence[Strip], x: alt.X, limits: Sequence[float], dash: list[float]
 ) -> alt.LayerChart:
     """Tracks from top to bottom, a name above each, single runs spread a little; a line across the
-    tracks at the limit."""
+    tracks at each limit."""
     height = ROW * len(strips)
     y = alt.Y("y:Q", scale=alt.Scale(domain=[height, 0], nice=False), axis=None)
     tracks, names, points, bars = [], [], [], []
@@ -132,9 +183,12 @@ def _draw_strips(
     return alt.LayerChart(
         layer=[
             track.encode(x=alt.value(0), x2=alt.value(STRIP), y=renamed(y, "top"), y2="bottom:Q"),
-            alt.Chart(inline(tracks))
-            .mark_rule(color=SOFT, strokeDash=dash)
-            .encode(x=alt.datum(limit), y=renamed(y, "top"), y2="bottom:Q"),
+            *(
+                alt.Chart(inline(tracks))
+                .mark_rule(color=SOFT, strokeDash=dash)
+                .encode(x=alt.datum(limit), y=renamed(y, "top"), y2="bottom:Q")
+                for limit in limits
+            ),
             alt.Chart(inline(bars))
             .mark_rule(strokeWidth=3, opacity=0.55)
             .encode(x=x, y=y, y2="bottom:Q", color=colour),
@@ -152,8 +206,9 @@ def _draw_strips(
 
 
 def _ticket_colour(spec: RunSpec) -> str:
-    mask, taught = spec.interventions.mask, spec.interventions.frozen_attention == "teacher"
-    if mask.kind == "none":
+    mask, frozen = spec.interventions.mask, spec.interventions.frozen_attention
+    taught = frozen in ("teacher", "oracle")
+    if mask.kind == "none" and frozen != "uniform":
         return ATTENTION if taught else PRIORS[spec.prior.kind]
     if taught:
         return WITH_ATTENTION
