@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import altair as alt
 import polars as pl
@@ -102,6 +103,21 @@ def test_whatever_runs_there_are_can_be_drawn(name, make):
 @pytest.mark.parametrize("name", STUDIES)
 def test_nothing_is_drawn_from_nothing(name):
     assert list(STUDIES[name].draw(evidence_of(name, SCALE[name], lambda _: None))) == []
+
+
+def test_rates_are_drawn_where_there_is_a_plateau():
+    def shrinking(item):
+        has_plateau = item.arm != "SGD" or item.seed == 0
+        rate = {"SGD": -8.0, "Lion": 1.0}.get(item.arm, 0.1 * item.seed)
+        return {**make_up(item.spec, 300), "norm_rate": rate if has_plateau else None}
+
+    for panel in STUDIES["optimisers"].draw(evidence_of("optimisers", "laptop", shrinking)):
+        arms = len(evidence_of("optimisers", "laptop").samples["noise"].arms)
+        values = [point["value"] for point in points(panel.chart)]
+        assert len(values) == SEEDS * arms - 2
+        assert values.count(-8.0) == 1
+        summaries = re.findall(r'"summary": "([^"]+)"', words(panel.chart))
+        assert set(summaries) == {"1 of 3 have a plateau", "mean 1.00", "mean 0.10"}
 
 
 @pytest.mark.parametrize("name", ["acceleration", "tickets"])

@@ -65,7 +65,7 @@ def certify(run: Run, store: Store | None = None) -> pl.DataFrame:
     curve = {name: run.curve[name].to_numpy() for name in _SCALARS}
     rows = [
         *structure_checks(structure_threshold(run.spec), curve),
-        *_norm_contraction(run.spec, curve, run.weights()),
+        *contraction_checks(run.spec, curve, run.weights()),
         *plateau_checks(run, run.spec.optimiser, curve),
     ]
     if run.spec.model.kind == "minimal":  # what the other statements are about
@@ -257,7 +257,7 @@ def update_bound(spec: RunSpec, weights: dict[str, np.ndarray]) -> float:
     return math.sqrt(total)
 
 
-def _norm_contraction(
+def contraction_checks(
     spec: RunSpec, curve: dict[str, np.ndarray], weights: dict[str, np.ndarray]
 ) -> Iterator[Certificate]:
     """|W| at a row against what the norm one row earlier allows."""

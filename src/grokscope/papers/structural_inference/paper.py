@@ -6,10 +6,15 @@ from grokscope.papers.structural_inference import (
     acceleration,
     explaining_away,
     four_phases,
+    frozen_attention,
     heads,
+    lengths,
     norm_structure,
+    optimisers,
     priors,
+    random_positions,
     regime_map,
+    streams,
     tasks,
     tickets,
     width,
@@ -36,9 +41,14 @@ PAPER = Paper(
         regime_map.STUDY,
         explaining_away.STUDY,
         priors.STUDY,
+        random_positions.STUDY,
+        lengths.STUDY,
         width.STUDY,
         heads.STUDY,
         tasks.STUDY,
+        frozen_attention.STUDY,
+        optimisers.STUDY,
+        streams.STUDY,
     ),
     regimes=REGIMES,
     deviations=(
@@ -75,6 +85,10 @@ PAPER = Paper(
         "which attention spread evenly cannot see: there the oracle as the paper defines it is not "
         "what the task needs.",
         "With four heads the penalty is the mean over heads, so it pulls every head to the oracle.",
+        "Figure 11 is run at laptop scale. Neither the batch sizes and momenta nor the rates and "
+        "decays of SGD, Lion and Muon are given; ours are listed with the figure. A batch is drawn "
+        "with replacement, and an epoch then means a step. “Fast” and “survives” are judged by the "
+        "thresholds of figures 3 and 1.",
     ),
     revisions=(
         "Before the laptop runs had ended: an exponent is taken as no number where even the "
@@ -100,6 +114,12 @@ PAPER = Paper(
         "divergence D": "KL(oracle ‖ attention): 0 where attention is right.",
         "memorised, grokked": "99 % of the training examples, 95 % of the unseen ones are right, "
         "and stay so.",
+        "plateau": "The time after memorisation in which neither test accuracy nor the divergence "
+        "moves. A run that moves at once, or never memorises, has none.",
+        "contraction in units of the decay": "How fast the norm shrinks, over how fast weight "
+        "decay alone would shrink it: 1 is decay alone, 0 a constant norm, below 0 a growing one.",
+        "fixed (frozen) attention": "Attention weights that are set, not learned; the rest of the "
+        "network learns around them.",
         "shell": "The norms of the MLP at which, by the paper, a network can generalise.",
         "query-key penalty": "0.5 (|W_Q|² + |W_K|²) added to the loss, which keeps attention close "
         "to uniform.",

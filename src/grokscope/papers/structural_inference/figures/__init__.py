@@ -8,6 +8,7 @@ from grokscope.papers.structural_inference.figures.strengths import draw_acceler
 from grokscope.papers.structural_inference.figures.strips import (
     draw_outcomes,
     draw_priors,
+    draw_rates,
     draw_tasks,
     draw_tickets,
 )
@@ -20,6 +21,7 @@ __all__ = [
     "draw_outcomes",
     "draw_phases",
     "draw_priors",
+    "draw_rates",
     "draw_tasks",
     "draw_tickets",
     "draw_widths",
