@@ -37,6 +37,7 @@ __version__ = "0.1.0"
 _HOME = {
     "certificates": ["certify"],
     "engine": ["Event", "Executor", "InProcess", "LocalProcesses", "train"],
+    "evaluation": ["held_out_accuracy"],
     "errors": ["GrokscopeError", "SpecError", "StoreError", "TrainingError"],
     "recipes": ["RECIPES", "find_recipe"],
     "spec": [
@@ -80,6 +81,7 @@ __all__ = [
     "certify",
     "custom_task",
     "find_recipe",
+    "held_out_accuracy",
     "sweep",
     "train",
 ]

@@ -36,6 +36,7 @@ def make_up(spec, grokked, status="finished"):
         "commit": "abc1234",
         "test_accuracy": 0.99 if grokked else 0.1,
         "starved": 50.0 if status == "finished" else None,
+        **{f"accuracy_at_{length}": 0.8 if status == "finished" else None for length in (6, 16)},
     }
 
 

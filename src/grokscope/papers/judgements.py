@@ -297,6 +297,36 @@ class Everywhere:
         return Finding("supported", remark=remark)
 
 
+@dataclass(frozen=True)
+class Higher:
+    """A number of each run is, on average over seeds, larger in one arm than in another."""
+
+    arm: str
+    reference: str
+    column: str
+    effect: str
+    least: float
+
+    def describe(self) -> str:
+        return (
+            f"Mean over seeds of the {self.effect}, “{self.arm}” less “{self.reference}” of the "
+            f"same seed, bootstrapped. Supported if the 95 % interval lies at or above "
+            f"{self.least:g}, contradicted if it lies below."
+        )
+
+    def needs(self, sample: Sample) -> Sequence[str]:
+        return (self.arm, self.reference)
+
+    def judge(self, sample: Sample) -> Finding:
+        more, less = (sample.arms[name].values(self.column) for name in self.needs(sample))
+        gain = more - less
+        if lacking := int(np.isnan(gain).sum()):
+            return Finding("inconclusive", remark=f"{lacking} of {len(gain)} seeds have no number")
+        estimate = verdicts.bootstrap(lambda index: float(gain[index].mean()), len(gain))
+        remark = f"{more.mean():.2g} against {less.mean():.2g}"
+        return Finding(verdicts.at_least(estimate, self.least), estimate, remark)
+
+
 def _bounds(low: float, high: float) -> str:
     if math.isinf(high):
         return f"at or above {low:g}"

@@ -159,6 +159,8 @@ def epoch_axis(evidence: Evidence) -> alt.X:
         scale=alt.Scale(type="log", domain=[low, high], nice=False),
         axis=alt.Axis(values=ticks(low, high), format=",d"),
     )
+
+
 def draw_rates(evidence: Evidence) -> list[Panel]:
     """Contraction of the norm on every run's plateau, a panel a regime."""
     rates = {regime: _rates_of(sample) for regime, sample in present(evidence)}
