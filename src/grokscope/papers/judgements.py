@@ -156,37 +156,6 @@ class GainKept:
 
 
 @dataclass(frozen=True)
-class Limit:
-    """No run exceeds a limit: what a theorem says, so that one exception refutes it."""
-
-    arms: tuple[str, ...]
-    column: str
-    effect: str
-    limit: float
-
-    def describe(self) -> str:
-        names = " and ".join(f"“{arm}”" for arm in self.arms)
-        return (
-            f"The largest {self.effect} in any run of {names}. Supported if it is at most "
-            f"{self.limit:g}, contradicted if a single run exceeds that."
-        )
-
-    def needs(self, sample: Sample) -> Sequence[str]:
-        return self.arms
-
-    def judge(self, sample: Sample) -> Finding:
-        values = np.concatenate([sample.arms[name].values(self.column) for name in self.arms])
-        if np.isnan(values).any():
-            lacking = int(np.isnan(values).sum())
-            return Finding("inconclusive", remark=f"{lacking} of {len(values)} runs have no number")
-        # A largest value has no interval: no run beyond these is spoken of.
-        estimate = Estimate(float(values.max()), -math.inf, math.inf, len(values))
-        within = bool((values <= self.limit).all())
-        remark = f"{(values > self.limit).sum()} of {len(values)} runs exceed it"
-        return Finding("supported" if within else "contradicted", estimate, remark)
-
-
-@dataclass(frozen=True)
 class Share:
     """Most runs of an arm grok, or most do not."""
 
@@ -287,7 +256,7 @@ class Everywhere:
 
     def judge(self, sample: Sample) -> Finding:
         values = np.concatenate([arm.values(self.column) for arm in sample.arms.values()])
-        known = values[np.isfinite(values)]
+        known = values[~np.isnan(values)]  # an infinite ratio is one above every bound
         above = int((known > self.most).sum())
         remark = f"largest of {len(known)} runs {known.max(initial=-math.inf):.2g}"
         if above:
