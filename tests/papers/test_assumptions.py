@@ -31,7 +31,7 @@ def make_run(norms, memorised=200, grokked=None, spec=SPEC):
     """A made-up run: a curve, its outcome, and an MLP of 100 weights, so that Lion's B is 10."""
 
     def rises(epoch):
-        return np.where(EPOCHS >= (np.inf if epoch is None else epoch), 1.0, 0.1)
+        return np.where((np.inf if epoch is None else epoch) <= EPOCHS, 1.0, 0.1)
 
     curve = {
         "epoch": EPOCHS,

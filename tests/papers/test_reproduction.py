@@ -165,6 +165,7 @@ NOT_ASKED = {
         "mask beats random",
         "mask beats shuffled",
         "not just the norm",
+        *(f"norm contracts, batch of {size}" for size in (512, 256, 128)),  # they do not memorise
     },
     ("paper", "bottleneck"): {
         "matched norm, decay elsewhere",  # figure 2 has its main arms only
