@@ -112,8 +112,9 @@ def test_rates_are_drawn_where_there_is_a_plateau():
         rate = {"SGD": -8.0, "Lion": 1.0}.get(item.arm, 0.1 * item.seed)
         return {**make_up(item.spec, 300), "norm_rate": rate if has_plateau else None}
 
-    for panel in STUDIES["optimisers"].draw(evidence_of("optimisers", "laptop", shrinking)):
-        arms = len(evidence_of("optimisers", "laptop").samples["noise"].arms)
+    evidence = evidence_of("optimisers", "laptop", shrinking)
+    for panel in STUDIES["optimisers"].draw(evidence):
+        arms = len(evidence.samples[panel.title].arms)
         values = [point["value"] for point in points(panel.chart)]
         assert len(values) == SEEDS * arms - 2
         assert values.count(-8.0) == 1

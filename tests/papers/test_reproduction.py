@@ -165,6 +165,7 @@ NOT_ASKED = {
         "mask beats random",
         "mask beats shuffled",
         "not just the norm",
+        *(f"norm contracts, batch of {size}" for size in (512, 256, 128)),  # they do not memorise
         "teacher beats decay",  # no run without help groks, so none can teach
         "oracle matches teacher",
         "teacher keeps the gain",

@@ -73,7 +73,7 @@ STUDY = Study(
             "prior is as good as the truth",
             "The prior is at least as fast (to within a fifth) as attention that is right from the "
             "start.",
-            Faster(PRIOR, ORACLE, least=0.8),
+            Faster(PRIOR, ORACLE, least=0.8, control=ORACLE),
             ours=True,
         ),
         Claim(
