@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from grokscope.certificates import certify
     from grokscope.engine import Event, Executor, InProcess, LocalProcesses, train
     from grokscope.errors import GrokscopeError, SpecError, StoreError, TrainingError
+    from grokscope.evaluation import held_out_accuracy
     from grokscope.recipes import RECIPES, find_recipe
     from grokscope.spec import (
         InterventionSpec,

@@ -142,18 +142,8 @@ def draw_heads(evidence: Evidence) -> list[Panel]:
             for row in arm.rows
             if row is not None and is_sound(row) and row.get("best_head_min") is not None
         ]
-        x, y = (
-            channel(
-                f"{field}:Q",
-                title=f"{title} (log scale)",
-                scale=alt.Scale(type="log", domain=[low := _lowest(places, field), 1], nice=False),
-                axis=alt.Axis(values=decades(low, 1), format="~g"),
-            )
-            for channel, field, title in (
-                (alt.X, "best", "Best single head"),
-                (alt.Y, "pooled", "Mean over heads"),
-            )
-        )
+        x = alt.X("best:Q", **_logarithmic(places, "best", "Best single head"))
+        y = alt.Y("pooled:Q", **_logarithmic(places, "pooled", "Mean over heads"))
         tau = structure_threshold(sample.setting.base)
         rule = alt.Chart().mark_rule(color=SOFT, strokeDash=[4, 3])
         layer = [
@@ -166,6 +156,16 @@ def draw_heads(evidence: Evidence) -> list[Panel]:
         note = f"{count_runs(sample)}, without a prior; dashed: the condition"
         panels.append(Panel("weakest weight on any input", chart, note))
     return [*panels, *(replace(panel, title="grok epoch") for panel in draw_tickets(evidence))]
+
+
+def _logarithmic(places: list[dict[str, Any]], field: str, title: str) -> dict[str, Any]:
+    """Title, scale and axis for weights up to 1."""
+    low = _lowest(places, field)
+    return {
+        "title": f"{title} (log scale)",
+        "scale": alt.Scale(type="log", domain=[low, 1], nice=False),
+        "axis": alt.Axis(values=decades(low, 1), format="~g"),
+    }
 
 
 def _lowest(places: list[dict[str, Any]], field: str) -> float:
