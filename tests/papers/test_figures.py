@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 
 import altair as alt
 import polars as pl
@@ -92,7 +93,11 @@ def words(chart):
 @pytest.mark.parametrize("name", STUDIES)
 @pytest.mark.parametrize("make", [mixed, lambda item: make_up(item.spec, 500)])
 def test_whatever_runs_there_are_can_be_drawn(name, make):
-    panels = STUDIES[name].draw(evidence_of(name, SCALE[name], make))
+    evidence = evidence_of(name, SCALE[name], make)
+    if SCALE[name] == "laptop":  # one regime is drawn as the next, and drawing takes seconds
+        regime = next(iter(evidence.samples))
+        evidence = replace(evidence, samples={regime: evidence.samples[regime]})
+    panels = STUDIES[name].draw(evidence)
     assert panels
     for panel in panels:
         alt.Chart.from_dict(panel.chart.to_dict(validate=False))  # valid Vega-Lite
