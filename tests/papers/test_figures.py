@@ -111,6 +111,19 @@ def test_nothing_is_drawn_from_nothing(name):
     assert list(STUDIES[name].draw(evidence_of(name, SCALE[name], lambda _: None))) == []
 
 
+def test_what_is_guaranteed_is_read_where_it_is_known():
+    study = STUDIES["optimisers"]
+
+    def half_known(item):
+        known = {"norm_rate": 0.5, "certified_rate": None if item.arm == "Lion" else -2.0}
+        return {**make_up(item.spec, 300), **(known if item.seed else {"norm_rate": None})}
+
+    text = study.read(evidence_of(study.name, "laptop", half_known))
+    assert "Constant: 22 of 33 runs have a plateau; the norm shrinks on it in 22 of these." in text
+    assert "SGD -2 (measured 0.5), Muon -2 (measured 0.5); below 0" in text
+    assert study.read(evidence_of(study.name, "laptop")) == ""
+
+
 def test_rates_are_drawn_where_there_is_a_plateau():
     def shrinking(item):
         has_plateau = item.arm != "SGD" or item.seed == 0

@@ -106,7 +106,7 @@ def read(evidence: Evidence) -> str:
             f"{arm.name} {np.nanmean(arm.values('certified_rate')):.2g} (measured "
             f"{np.nanmean(arm.values('norm_rate')):.2g})"
             for arm in present
-            if arm.name in (ADAMW, *OPTIMISERS) and np.isfinite(arm.values("norm_rate")).any()
+            if arm.name in (ADAMW, *OPTIMISERS) and np.isfinite(arm.values("certified_rate")).any()
         ]
         if guarantees:
             text += (
