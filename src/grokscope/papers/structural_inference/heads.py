@@ -51,7 +51,7 @@ def where(scale: ScaleName) -> Sequence[Setting]:
 
 
 def arm(alphabet: int, share: float = 0.6, prior: bool = False) -> str:
-    return f"r = {alphabet}, {share:.0%} trained" + ", oracle" * prior
+    return f"r = {alphabet}, {100 * share:.0f} % trained" + ", oracle" * prior
 
 
 def arms(setting: Setting, seed: int) -> dict[str, RunSpec]:
