@@ -55,19 +55,24 @@ def test_mass_by_head_is_that_of_the_textbook():
 
 
 @pytest.mark.parametrize(
-    ("by_head", "shared"),
+    ("by_head", "pooled", "single"),
     [
-        ([[1, 0, 0, 0, 0], [0, 0, 1, 0, 0]] * 2, True),  # two heads for each operand
-        ([[0.5, 0, 0.5, 0, 0], [0, 1, 0, 0, 0]] * 2, False),  # one head would do
-        ([[1, 0, 0, 0, 0], [0, 1, 0, 0, 0]] * 2, False),  # nobody sees the second operand
+        ([[1, 0, 0, 0, 0], [0, 0, 1, 0, 0]] * 2, 1, 0),  # two heads for each operand
+        ([[0.5, 0, 0.5, 0, 0], [0.5, 0, 0.4, 0.1, 0]] * 2, 1, 1),
+        ([[0.4, 0.2, 0.4, 0, 0]] + [[0, 1, 0, 0, 0]] * 3, 0, 1),  # three heads are elsewhere
+        ([[1, 0, 0, 0, 0], [0, 1, 0, 0, 0]] * 2, 0, 0),  # nobody sees the second operand
     ],
 )
-def test_work_is_shared_where_the_mean_is_right_and_no_head_is(monkeypatch, by_head, shared):
+def test_work_is_shared_where_the_mean_is_right_and_no_head_is(
+    monkeypatch, by_head, pooled, single
+):
     spec = SMALL.replace(**{"model.heads": 4})
     monkeypatch.setattr(
         heads, "_attend", lambda shape, params, tokens: np.array([by_head] * len(tokens), float)
     )
-    assert heads.summarise(fake_run(spec))["shared"] == (100 if shared else None)
+    found = heads.summarise(fake_run(spec))
+    assert (found["pooled_right"], found["best_head_right"]) == (pooled, single)
+    assert found["shared"] == (100 if pooled and not single else None)
     assert heads.summarise(fake_run(spec, grokked=None))["shared"] is None
 
 

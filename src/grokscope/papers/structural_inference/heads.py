@@ -1,4 +1,8 @@
-"""Figure 9, second part: four heads. Must one of them see everything, or do they share the work?"""
+"""Figure 9, second part: four heads. Must one of them see everything, or do they share the work?
+
+The comparison of the two conditions at their threshold was added after trial runs of one seed each
+had shown that the numbers alone may separate equally well; everything else was fixed before.
+"""
 
 from __future__ import annotations
 
@@ -31,6 +35,7 @@ CASES = ((1, 0.6), (2, 0.6), (2, 0.8), (6, 0.6))
 EPOCHS = 2500
 REGIME = "four heads"
 POOLED, BEST, BY_INPUT = "weakest_min", "best_head_min", "best_head_by_input_min"
+CONDITIONS = {"pooled_right": "the mean over heads", "best_head_right": "some single head"}
 NAMES = {
     POOLED: "the mean over heads",
     BEST: "the best single head",
@@ -46,7 +51,7 @@ def where(scale: ScaleName) -> Sequence[Setting]:
 
 
 def arm(alphabet: int, share: float = 0.6, prior: bool = False) -> str:
-    return f"r = {alphabet}, {share:.0%} trained" + ", oracle" * prior
+    return f"r = {alphabet}, {100 * share:.0f} % trained" + ", oracle" * prior
 
 
 def arms(setting: Setting, seed: int) -> dict[str, RunSpec]:
@@ -67,8 +72,9 @@ def summarise(run: Run) -> dict[str, float | None]:
     """The structural condition by head, on the final weights: the smallest weight that an
     informative position has on any input, for each head (the strongest first), for the best of
     them, and with the best head chosen anew for each input. (The mean over heads has `weakest_min`
-    already.) `shared` is the grok epoch of a run in which the mean satisfies the condition on 99 %
-    of the inputs and no single head does; None for any other run."""
+    already.) `pooled_right` and `best_head_right` are 1 where the mean, or some head, satisfies the
+    condition on 99 % of the inputs, else 0; `shared` is the grok epoch of a run where only the
+    mean does, None for any other run."""
     data = build_task(run.spec.task, run.spec.seed)
     params = {name: jnp.asarray(array) for name, array in run.weights().items()}
     attention = np.asarray(
@@ -78,13 +84,15 @@ def summarise(run: Run) -> dict[str, float | None]:
     pooled = weakest_weight(attention.mean(axis=1), data.oracle)  # (n,)
     by_head = np.sort(weakest.min(axis=0))[::-1]
     tau = structure_threshold(run.spec)
-    right = (weakest >= tau).mean(axis=0) >= STRUCTURED  # (H,)
-    shared = (pooled >= tau).mean() >= STRUCTURED and not right.any()
+    one_right = bool(((weakest >= tau).mean(axis=0) >= STRUCTURED).any())
+    pooled_right = bool((pooled >= tau).mean() >= STRUCTURED)
     return {
         **{f"head_{place}_min": float(value) for place, value in enumerate(by_head, 1)},
         BEST: float(by_head[0]),
         BY_INPUT: float(weakest.max(axis=1).min()),
-        "shared": run.outcome["grokked"]["epoch"] if shared else None,
+        "pooled_right": float(pooled_right),
+        "best_head_right": float(one_right),
+        "shared": run.outcome["grokked"]["epoch"] if pooled_right and not one_right else None,
     }
 
 
@@ -102,20 +110,22 @@ def read(evidence: Evidence) -> str:
     if not chosen or not all(one.sound for one in chosen):
         return ""
     grokked = np.stack([np.isfinite(one.times()) for one in chosen])
-    tau = structure_threshold(sample.setting.base)
     counts, areas = [], []
+    for column, name in CONDITIONS.items():
+        holds = np.stack([one.values(column) for one in chosen]) == 1
+        counts.append(f"{name} in {holds[grokked].sum()} and {holds[~grokked].sum()}")
     for column, name in NAMES.items():
         values = np.stack([one.values(column) for one in chosen])
-        holds = values >= tau
-        counts.append(f"{name} {holds[grokked].sum()} and {holds[~grokked].sum()}")
         if grokked.any() and not grokked.all():
             areas.append(f"{roc_area(values[grokked], values[~grokked]):.2f} for {name}")
     text = (
-        f"Without a prior {grokked.sum()} of {grokked.size} runs grok. Of those that do and of "
-        f"the {(~grokked).sum()} that do not, the condition (every informative position has at "
-        f"least {tau:g} on every input) is satisfied by: {'; '.join(counts)}."
+        f"Without a prior {grokked.sum()} of {grokked.size} runs grok. Of those that do, and of "
+        f"the {(~grokked).sum()} that do not, the condition is satisfied by "
+        f"{' runs, by '.join(counts)} runs."
     )
-    return text + (f" Area under the ROC curve: {', '.join(areas)}." if areas else "")
+    if areas:
+        text += f" Area under the ROC curve of the smallest weight: {', '.join(areas)}."
+    return text
 
 
 STUDY = Study(
@@ -129,10 +139,11 @@ STUDY = Study(
     "operand tokens and 60 or 80 % of the pairs trained on, so that some runs grok within 2,500 "
     "epochs and some do not. On the final weights we take the smallest weight that an informative "
     "position gets on any input: in each head alone, in the best head, and in the mean over heads. "
-    "The better a condition describes what generalisation needs, the better its number tells runs "
-    "that grok from runs that do not. That says what goes with generalising, not what comes before "
-    "it: the weights are those at the end of the budget or 500 epochs after grokking. The prior "
-    "(λ = 1) pulls every head to the oracle; it is compared in speed only.",
+    "The better a condition describes what generalisation needs, the better it tells runs that "
+    "grok from runs that do not: by its number alone, and with its threshold (half of what the "
+    "oracle gives, on 99 % of the inputs). That says what goes with generalising, not what comes "
+    "before it: the weights are those at the end of the budget or 500 epochs after grokking. The "
+    "prior (λ = 1) pulls every head to the oracle; it is compared in speed only.",
     settings=where,
     arms=arms,
     claims=(
@@ -151,6 +162,20 @@ STUDY = Study(
             "pooled beats best head",
             "… and does so better than the smallest weight of the best single head.",
             Separation(POOLED, NAMES[POOLED], 0.05, alone, BEST, NAMES[BEST]),
+            ours=True,
+        ),
+        Claim(
+            "pooled condition beats best head's",
+            "The condition on the pooled weights, with its threshold, goes with grokking better "
+            "than the same condition on the best single head.",
+            Separation(
+                "pooled_right",
+                "the condition on the mean over heads",
+                0.05,
+                alone,
+                "best_head_right",
+                "the condition on some single head",
+            ),
             ours=True,
         ),
         Claim(

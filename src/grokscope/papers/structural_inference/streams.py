@@ -18,16 +18,16 @@ def settings(scale: ScaleName) -> Sequence[Setting]:
     base = RunSpec().replace(
         **{
             "task.kind": "parity_stream",
-            "task.bits": 14,
+            "task.bits": 12,
             "task.operands": 3,
             "task.blocks": 2,
-            "task.examples": 1600,
+            "task.examples": 800,
             "model.kind": "transformer",
             "model.width": 32,
             "model.hidden": 128,
             "optimiser.lr": 2e-3,
             "optimiser.batch": 512,
-            "training.epochs": 4000,
+            "training.epochs": 3000,
             "training.log_every": 50,
         }
     )
@@ -47,9 +47,9 @@ STUDY = Study(
     title="Next-token prediction on streams of parities",
     paper_says="Delayed generalisation and the effect of the prior carry over to autoregressive "
     "next-token prediction on sparse parities.",
-    how="A stream is twice fourteen random bits, each time followed by the parity of three of "
+    how="A stream is twice twelve random bits, each time followed by the parity of three of "
     "them. One causal layer of the general transformer predicts every next token, in batches of "
-    "512 of 800 streams; only the parities can be known, and they alone count as accuracy. The "
+    "512 drawn from 400 streams; only the parities can be known, and they alone count as accuracy. The "
     "penalty is applied where the next token depends on earlier ones: at the last bit of each "
     "block.",
     settings=settings,
