@@ -141,10 +141,10 @@ STUDY = Study(
     "(learning rate 1, decay 0.001), Lion (0.001 and 0.3) and Muon (0.01 and 0.3). These pairs "
     "were chosen on short pilot runs of another seed, so that the network memorises in both "
     "regimes: of six pairs for Lion and three for Muon these were the ones that did, and of three "
-    "for SGD, which all did, this is the one that grokked. Two kinds of plateau: one that ends by itself "
-    "(constant) and one that lasts to the end of the run (noise; without the batches, which did "
-    "not memorise there). Added: does the norm keep to the bound that theory guarantees for each "
-    "optimiser?",
+    "for SGD, which all did, this is the one that grokked. Two kinds of plateau: one that "
+    "ends by itself (constant) and one that lasts to the end of the run (noise; without the "
+    "batches, which did not memorise there). Added: does the norm keep to the bound that theory "
+    "guarantees for each optimiser?",
     settings=where,
     arms=arms,
     claims=(

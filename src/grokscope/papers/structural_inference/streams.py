@@ -49,9 +49,9 @@ STUDY = Study(
     "next-token prediction on sparse parities.",
     how="A stream is twice twelve random bits, each time followed by the parity of three of "
     "them. One causal layer of the general transformer predicts every next token, in batches of "
-    "512 drawn from 400 streams; only the parities can be known, and they alone count as accuracy. The "
-    "penalty is applied where the next token depends on earlier ones: at the last bit of each "
-    "block.",
+    "512 drawn from 400 streams; only the parities can be known, and they alone count as "
+    "accuracy. The penalty is applied where the next token depends on earlier ones: at the last "
+    "bit of each block.",
     settings=settings,
     arms=arms,
     claims=(
