@@ -59,6 +59,7 @@ def test_defaults_are_pinned():
             "epsilon": 1e-8,
             "warmup": 10,
             "clip": 1.0,
+            "batch": 0,
         },
         "prior": {
             "kind": "none",
@@ -141,6 +142,7 @@ def test_every_other_field_changes_the_identity():
         ({"optimiser.lr": -1.0}, "positive"),
         ({"optimiser.weight_decay": 2000.0}, "below 1"),
         ({"optimiser.beta1": 1.0}, "[0, 1)"),
+        ({"optimiser.batch": -1}, "0 or more"),
         ({"prior.kind": "teacher"}, "names its run"),
         ({"prior.end": 5, "prior.start": 10}, "later than prior.start"),
         ({"interventions.mask.kind": "magnitude"}, "needs interventions.mask.source"),

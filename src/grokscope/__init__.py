@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from grokscope.certificates import certify
     from grokscope.engine import Event, Executor, InProcess, LocalProcesses, train
     from grokscope.errors import GrokscopeError, SpecError, StoreError, TrainingError
+    from grokscope.evaluation import held_out_accuracy
     from grokscope.recipes import RECIPES, find_recipe
     from grokscope.spec import (
         InterventionSpec,
@@ -37,6 +38,7 @@ __version__ = "0.1.0"
 _HOME = {
     "certificates": ["certify"],
     "engine": ["Event", "Executor", "InProcess", "LocalProcesses", "train"],
+    "evaluation": ["held_out_accuracy"],
     "errors": ["GrokscopeError", "SpecError", "StoreError", "TrainingError"],
     "recipes": ["RECIPES", "find_recipe"],
     "spec": [
@@ -80,6 +82,7 @@ __all__ = [
     "certify",
     "custom_task",
     "find_recipe",
+    "held_out_accuracy",
     "sweep",
     "train",
 ]

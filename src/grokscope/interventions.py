@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from grokscope.measures.weights import mlp_norm
+from grokscope.measures.weights import mlp_norm, role
 from grokscope.models.minimal import MLP, Params
 from grokscope.spec import MaskSpec
 
@@ -18,12 +18,13 @@ def match_norm(params: Params, target: jax.Array) -> Params:
     """The MLP projected to Frobenius norm `target`; untouched where target is 0."""
     norm = mlp_norm(params)
     factor = jnp.where((target > 0) & (norm > 0), target / jnp.where(norm > 0, norm, 1.0), 1.0)
-    return {name: array * factor if name in MLP else array for name, array in params.items()}
+    return {name: array * factor if role(name) in MLP else array for name, array in params.items()}
 
 
 def query_key_penalty(params: Params, strength: jax.Array) -> jax.Array:
-    """strength * (|W_Q|_F^2 + |W_K|_F^2)."""
-    return strength * (jnp.sum(params["query"] ** 2) + jnp.sum(params["key"] ** 2))
+    """strength * (|W_Q|_F^2 + |W_K|_F^2), over all layers."""
+    chosen = [array for name, array in params.items() if role(name) in ("query", "key")]
+    return strength * sum(jnp.sum(array**2) for array in chosen)
 
 
 def apply_mask(params: Params, mask: Mapping[str, ArrayLike]) -> Params:
@@ -36,7 +37,9 @@ def make_mask(spec: MaskSpec, weights: dict[str, np.ndarray], seed: int) -> dict
     mask = {name: np.ones(array.shape, np.float32) for name, array in weights.items()}
     if spec.kind == "none":
         return mask
-    scope = [n for n, w in weights.items() if w.ndim == 2 and (spec.scope == "all" or n in MLP)]
+    scope = [
+        n for n, w in weights.items() if w.ndim == 2 and (spec.scope == "all" or role(n) in MLP)
+    ]
     rng = np.random.default_rng([seed, 4])
     if spec.kind == "random":
         ranked = {name: rng.random(weights[name].shape) for name in scope}

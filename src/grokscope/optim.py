@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import optax
 from optax import contrib
 
+from grokscope.measures.weights import role
 from grokscope.spec import OptimiserKind
 
 ORTHOGONALISED = frozenset({"query", "key", "value", "output", "hidden", "readout"})
@@ -49,7 +50,9 @@ def precondition(kind: OptimiserKind, numbers: OptimiserNumbers) -> optax.Gradie
     muon = optax.chain(contrib.muon(learning_rate=1.0, beta=b1), optax.scale(-1.0))
     return optax.partition(
         {"muon": muon, "adam": adam},
-        lambda params: {name: "muon" if name in ORTHOGONALISED else "adam" for name in params},
+        lambda params: {
+            name: "muon" if role(name) in ORTHOGONALISED else "adam" for name in params
+        },
     )
 
 

@@ -42,7 +42,7 @@ def sparsity_penalty(attention: Array, target: Array) -> Array:
     return xp.sum(xp.sqrt(xp.clip(attention, min=1e-12)), axis=-1) - 1
 
 
-# Oracle, adversarial and teacher differ only in their target, which is data.
+# Oracle, adversarial, teacher and inferred differ only in their target, which is data.
 PENALTIES: dict[PriorKind, Callable[[Array, Array], Array]] = {
     "none": no_penalty,
     "oracle": divergence_penalty,
@@ -50,6 +50,7 @@ PENALTIES: dict[PriorKind, Callable[[Array, Array], Array]] = {
     "teacher": divergence_penalty,
     "entropy": entropy_penalty,
     "sparsity": sparsity_penalty,
+    "inferred": divergence_penalty,
 }
 DISTINCT = tuple(dict.fromkeys(PENALTIES.values()))
 

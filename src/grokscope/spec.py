@@ -22,11 +22,22 @@ from typing import Any, Literal
 from grokscope.errors import SpecError, suggest
 
 TaskKind = Literal[
-    "addition", "subtraction", "multiplication", "division", "parity", "permutation", "custom"
+    "addition",
+    "subtraction",
+    "multiplication",
+    "division",
+    "parity",
+    "permutation",
+    "custom",
+    "parity_stream",
 ]
+ModelKind = Literal["minimal", "transformer"]
 AttentionKind = Literal["softmax", "linear_relu"]
+PositionKind = Literal["learned", "rotary", "none"]
+NormKind = Literal["layer", "rms"]
+ActivationKind = Literal["relu", "gelu"]
 OptimiserKind = Literal["sgd", "adamw", "lion", "muon"]
-PriorKind = Literal["none", "oracle", "adversarial", "entropy", "sparsity", "teacher"]
+PriorKind = Literal["none", "oracle", "adversarial", "entropy", "sparsity", "teacher", "inferred"]
 FrozenKind = Literal["no", "oracle", "adversarial", "uniform", "teacher"]
 MaskKind = Literal["none", "magnitude", "random", "shuffled"]
 
@@ -44,7 +55,9 @@ class TaskSpec:
     operands: int = 2
     """How many positions determine the label: k. For parity, the number of informative bits."""
     bits: int = 20
-    """Parity only: how many bits the sequence carries."""
+    """Parity: how many bits the sequence carries; in a stream, how many each block does."""
+    blocks: int = 2
+    """Parity stream only: bits and their parity, this many times after one another."""
     symbols: int = 5
     """Permutation only: compose permutations of this many symbols."""
     rule: str = ""
@@ -71,8 +84,11 @@ class TaskSpec:
 
 @dataclass(frozen=True)
 class ModelSpec:
-    """Who learns: one attention layer that reads the sequence from the query, and a ReLU MLP."""
+    """Who learns: the paper's minimal transformer (one attention layer that reads the sequence from
+    the query, and a ReLU MLP), or a general one."""
 
+    kind: ModelKind = "minimal"
+    """`transformer` is the general one, with the fields from `layers` on."""
     attention: AttentionKind = "softmax"
     """How query-key logits become weights: exp or relu, normalised."""
     heads: int = 1
@@ -85,6 +101,25 @@ class ModelSpec:
     """Multiplies every initial weight."""
     loss_precision: Literal["float32", "float64"] = "float32"
     """Precision of the cross-entropy; the weights stay in float32."""
+    layers: int = 1
+    """Blocks of attention and MLP."""
+    positions: PositionKind = "learned"
+    """How the transformer knows where a token stands: an embedding for each position, rotary
+    angles, or only what causal attention gives away."""
+    masking: Literal["causal", "none"] = "causal"
+    """Does a position see only itself and what stands before it?"""
+    residual: Literal["yes", "no"] = "yes"
+    """Add each sublayer's input to its output?"""
+    norm: str = ""
+    """Where norms stand, joined by +: attention (one for queries, keys and values), query_key,
+    value, mlp (each before its sublayer), post (after each sublayer's sum), final (before the
+    unembedding). `attention+mlp+final` is the usual pre-norm transformer. Empty: nowhere."""
+    norm_kind: NormKind = "layer"
+    """LayerNorm, or RMSNorm (no centring, no bias)."""
+    activation: ActivationKind = "relu"
+    """Of the MLP."""
+    readout_scale: float = 1.0
+    """Multiplies the outputs."""
 
 
 @dataclass(frozen=True)
@@ -107,6 +142,8 @@ class OptimiserSpec:
     """Epochs of linear warm-up."""
     clip: float = 1.0
     """Gradients are scaled to at most this global norm. 0: no clipping."""
+    batch: int = 0
+    """Training examples drawn, with replacement, for each step. 0: all of them, once each."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +152,8 @@ class PriorSpec:
 
     kind: PriorKind = "none"
     """Pull attention to the oracle, onto the distractors, to low entropy, to sparsity, to a
-    teacher's attention; or leave it alone."""
+    teacher's attention, to the positions that the training examples show to determine the label; or
+    leave it alone."""
     strength: float = 1.0
     """Multiplies the penalty: lambda."""
     start: int = 0
@@ -164,7 +202,7 @@ class TrainingSpec:
     """How long, what is written down, and when a question counts as settled."""
 
     epochs: int = 6000
-    """Full-batch steps."""
+    """Steps: passes over the training examples, or draws of `optimiser.batch` of them."""
     log_every: int = 25
     """Epochs between two rows of the curve."""
     snapshots: int = 0

@@ -7,7 +7,19 @@ import math
 from typing import Any, Literal, get_args, get_origin
 
 from grokscope.errors import SpecError
-from grokscope.spec import ARITHMETIC, RunSpec, TaskSpec, field_types
+from grokscope.spec import ARITHMETIC, ModelSpec, RunSpec, TaskSpec, field_types
+
+TRANSFORMER_ONLY = (
+    "layers",
+    "positions",
+    "masking",
+    "residual",
+    "norm",
+    "norm_kind",
+    "activation",
+    "readout_scale",
+)
+NORM_PLACES = ("attention", "query_key", "value", "mlp", "post", "final")
 
 
 def check(spec: RunSpec) -> None:
@@ -56,10 +68,14 @@ def _check_task(task: TaskSpec) -> None:
     _require(task.operands >= 1, f"task.operands is {task.operands}; it must be at least 1.")
     _require(task.examples >= 0, f"task.examples is {task.examples}; it must be 0 (all) or more.")
     _require(task.seed >= -1, f"task.seed is {task.seed}; it must be -1 (the run's seed) or more.")
-    for name, user in (("bits", "parity"), ("symbols", "permutation")):
+    for name, users in (
+        ("bits", ("parity", "parity_stream")),
+        ("blocks", ("parity_stream",)),
+        ("symbols", ("permutation",)),
+    ):
         _require(
-            task.kind == user or getattr(task, name) == getattr(TaskSpec(), name),
-            f"task.{name} is only used by {user}; task.kind is {task.kind}.",
+            task.kind in users or getattr(task, name) == getattr(TaskSpec(), name),
+            f"task.{name} is only used by {' and '.join(users)}; task.kind is {task.kind}.",
         )
     if task.kind in ARITHMETIC:
         _require(task.modulus >= 2, f"task.modulus is {task.modulus}; it must be at least 2.")
@@ -94,17 +110,28 @@ def _check_task(task: TaskSpec) -> None:
             not task.rule and not task.fingerprint,
             f"task.rule is only used by custom tasks; task.kind is {task.kind}.",
         )
-    if task.kind == "parity":
+    if task.kind in ("parity", "parity_stream"):
         _require(
             task.operands <= task.bits,
             f"task.operands is {task.operands}, more informative bits than the {task.bits} bits "
             "there are.",
         )
-        _require(
-            task.length in (0, task.bits + 1),
-            f"A parity sequence is its bits and the query: task.length must be 0 or "
-            f"{task.bits + 1}, not {task.length}.",
-        )
+        if task.kind == "parity":
+            _require(
+                task.length in (0, task.bits + 1),
+                f"A parity sequence is its bits and the query: task.length must be 0 or "
+                f"{task.bits + 1}, not {task.length}.",
+            )
+        else:
+            _require(
+                task.blocks >= 1 and task.blocks * task.bits <= 62,
+                f"A stream has 1 to 62 bits in all; task.blocks is {task.blocks} and task.bits "
+                f"{task.bits}.",
+            )
+            _require(
+                task.length == 0,
+                "The length of a stream follows from its blocks: leave task.length at 0.",
+            )
         _require(
             task.alphabet in (1, 2) and task.positions == "fixed" and task.distractors == "operand",
             "In parity the distractors are the other bits: leave task.alphabet, task.distractors "
@@ -133,6 +160,19 @@ def _check_task(task: TaskSpec) -> None:
 
 def _check_model_and_optimiser(spec: RunSpec) -> None:
     model, optimiser = spec.model, spec.optimiser
+    if model.kind == "minimal":
+        for name in TRANSFORMER_ONLY:
+            _require(
+                getattr(model, name) == getattr(ModelSpec(), name),
+                f"model.{name} is only used by the transformer; model.kind is minimal.",
+            )
+        _require(
+            spec.task.kind != "parity_stream",
+            "A stream is predicted token by token, which the minimal model cannot; set model.kind "
+            "to transformer.",
+        )
+    else:
+        _check_transformer(spec)
     _require(spec.seed >= 0, f"seed is {spec.seed}; it must be 0 or more.")
     for name in ("heads", "width", "hidden"):
         value = getattr(model, name)
@@ -151,9 +191,35 @@ def _check_model_and_optimiser(spec: RunSpec) -> None:
     for name in ("beta1", "beta2"):
         value = getattr(optimiser, name)
         _require(0 <= value < 1, f"optimiser.{name} is {value}; it must be in [0, 1).")
-    for name in ("epsilon", "warmup", "clip"):
+    for name in ("epsilon", "warmup", "clip", "batch"):
         value = getattr(optimiser, name)
         _require(value >= 0, f"optimiser.{name} is {value}; it must be 0 or more.")
+
+
+def _check_transformer(spec: RunSpec) -> None:
+    model = spec.model
+    _require(model.layers >= 1, f"model.layers is {model.layers}; it must be at least 1.")
+    places = model.norm.split("+") if model.norm else []
+    for place in places:
+        _require(
+            place in NORM_PLACES,
+            f"model.norm is {model.norm!r}; it joins some of {', '.join(NORM_PLACES)} by +.",
+        )
+    _require(
+        len(set(places)) == len(places)
+        and not ("attention" in places and {"query_key", "value"} & set(places)),
+        f"model.norm is {model.norm!r}; it names a place twice (attention is query_key and value "
+        "with one norm).",
+    )
+    _require(
+        model.positions != "rotary" or (model.width // max(model.heads, 1)) % 2 == 0,
+        f"Rotary positions turn pairs: model.width / model.heads must be even, not "
+        f"{model.width} / {model.heads}.",
+    )
+    _require(
+        spec.task.kind != "parity_stream" or model.masking == "causal",
+        "A stream is predicted from what stands before: model.masking must be causal.",
+    )
 
 
 def _check_prior_and_interventions(spec: RunSpec) -> None:
@@ -164,6 +230,11 @@ def _check_prior_and_interventions(spec: RunSpec) -> None:
         prior.end == 0 or prior.end > prior.start,
         f"prior.end is {prior.end}; it must be 0 (constant) or later than prior.start, "
         f"{prior.start}.",
+    )
+    _require(
+        prior.kind != "inferred" or spec.task.kind != "parity_stream",
+        "An inferred prior looks for what determines one label, and a stream has many; use another "
+        "prior.",
     )
     needs_teacher = prior.kind == "teacher" or hands.frozen_attention == "teacher"
     _require(
@@ -218,7 +289,7 @@ def _check_training(spec: RunSpec) -> None:
 
 def operand_values(task: TaskSpec) -> int:
     """How many values an operand can take."""
-    if task.kind == "parity":
+    if task.kind in ("parity", "parity_stream"):
         return 2
     return math.factorial(task.symbols) if task.kind == "permutation" else task.modulus
 

@@ -167,6 +167,8 @@ def test_bad_input_gets_a_sentence(make_nano, batch):
         StructuralPrior(model, kind="orcale", informative=[0])
     with pytest.raises(SpecError, match="needs to know where to look"):
         StructuralPrior(model)
+    with pytest.raises(SpecError, match=r"Give yours to grokscope\.tasks\.infer_posterior"):
+        StructuralPrior(model, kind="inferred")
     with pytest.raises(SpecError, match="end must be 0"):
         StructuralPrior(model, informative=[0], start=5, end=3)
     for options, sentence in (

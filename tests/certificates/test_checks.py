@@ -12,7 +12,8 @@ import pytest
 import grokscope as gs
 from grokscope.certificates import certify, summarise
 from grokscope.certificates.checks import _prior_decay, inspect_run, update_bound, upper_check
-from grokscope.certificates.inspection import draw_pairs
+from grokscope.certificates.inspection import draw_pairs, make_inspector
+from grokscope.engine.members import make_member
 from grokscope.models import minimal
 from grokscope.theory import spectral_norm
 
@@ -131,6 +132,28 @@ def test_the_worst_gradient_agrees_with_automatic_differentiation(base, store):
     bound = jnp.sqrt(2.0) * slope * forward.attention[:, 0] * away * jnp.sqrt(loss)[:, None]
     worst = seen["gradient_at_worst"] / seen["bound_at_worst"]
     np.testing.assert_allclose(worst, (gradient / bound).max(), rtol=1e-2)
+    sharp = bound / jnp.sqrt(loss)[:, None] * (1 - jnp.exp(-loss))[:, None]
+    expected = {
+        "gradient_ratio_median": jnp.median(gradient / bound),
+        "gradient_mean": gradient.mean(),
+        "bound_mean": bound.mean(),
+        "sharp_bound_mean": sharp.mean(),
+    }
+    for name, value in expected.items():
+        np.testing.assert_allclose(seen[name], value, rtol=1e-2, err_msg=name)
+
+
+def test_a_tiny_loss_is_not_rounded_away(base, store):
+    """With logits 40 times as large most losses are below float32's rounding of the logits; the
+    worst ratio must still be one of positive numbers, and below 1."""
+    (run,) = gs.train(base, store, processes=1)
+    form, member = make_member(run.spec, store)
+    params = {name: jnp.asarray(array) for name, array in run.weights().items()}
+    sure = {**params, **{name: 40 * params[name] for name in ("readout", "readout_bias")}}
+    pairs = draw_pairs(run.spec, gs.build_task(run.spec.task, run.spec.seed))
+    seen = make_inspector(form.shape)(sure, member, jax.tree.map(jnp.asarray, pairs))
+    assert 0 < seen["gradient_at_worst"] < seen["bound_at_worst"]
+    assert 0 < seen["gradient_ratio_median"] < 1
 
 
 @pytest.mark.parametrize("variant", ["plain", "division", "random positions"])

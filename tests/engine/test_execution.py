@@ -52,9 +52,15 @@ def assert_same_bits(one: gs.Run, two: gs.Run) -> None:
 
 
 def test_killed_at_any_point_it_resumes_to_the_same_bits(tiny, store):
-    """SIGKILL after each of several resume points; the parts add up to the uninterrupted run."""
+    """SIGKILL after each of several resume points; the parts add up to the uninterrupted run, with
+    batches drawn as they would have been."""
     spec = tiny.replace(
-        **{"training.epochs": 3000, "training.snapshots": 4, "prior.kind": "oracle"}
+        **{
+            "training.epochs": 3000,
+            "training.snapshots": 4,
+            "prior.kind": "oracle",
+            "optimiser.batch": 60,
+        }
     )
     whole = gs.train(spec, gs.Store(store.root / "whole"), processes=1)[0]
     parts = gs.Store(store.root / "parts")
@@ -258,3 +264,5 @@ def test_processes_where_they_pay():
     assert choose_processes([short, short]) == 1
     assert choose_processes([long] * 9) == len(os.sched_getaffinity(0))
     assert estimate_seconds(long) > 20 * estimate_seconds(short)
+    batched = long.replace(**{"optimiser.batch": 64})
+    assert estimate_seconds(batched) < 0.3 * estimate_seconds(long)

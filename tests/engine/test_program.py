@@ -9,7 +9,7 @@ import pytest
 
 import grokscope as gs
 from grokscope.engine.members import make_member
-from grokscope.engine.program import _cross_entropy, make_program, measure
+from grokscope.engine.program import _cross_entropy, draw_batch, make_program, measure
 from grokscope.models import minimal
 
 
@@ -106,12 +106,67 @@ def test_mirrored_and_unmirrored_add_up(tiny, store):
     assert np.isnan(kept["test_accuracy_mirrored"]).all()
 
 
-def test_bits_do_not_depend_on_the_cut(tiny, store):
-    (one, first), (two, second) = (advance(tiny, store, rows) for rows in (64, 3))
+@pytest.mark.parametrize("batch", [0, 16])
+def test_bits_do_not_depend_on_the_cut(tiny, store, batch):
+    spec = tiny.replace(**{"optimiser.batch": batch})
+    (one, first), (two, second) = (advance(spec, store, rows) for rows in (64, 3))
     for name in one:
         assert np.array_equal(one[name], two[name], equal_nan=True), name
     for name in first.params:
         assert (first.params[name] == second.params[name]).all(), name
+
+
+def test_a_batch_step_uses_the_drawn_examples(tiny, store):
+    """One step of plain gradient descent against the textbook gradient on the same examples."""
+    spec = tiny.replace(
+        **{
+            "optimiser.kind": "sgd",
+            "optimiser.batch": 24,
+            "optimiser.weight_decay": 0.0,
+            "optimiser.beta1": 0.0,
+            "optimiser.warmup": 0,
+            "optimiser.clip": 0.0,
+            "prior.kind": "oracle",
+            "prior.strength": 0.5,
+            "training.epochs": 1,
+        }
+    )
+    form, member = make_member(spec, store)
+    before = make_program(form).init(member).params
+    side, target = draw_batch(form, jnp.int32(0), member)
+    assert side.tokens.shape == (24, form.shape.length)
+
+    def objective(params):
+        forward = minimal.forward(params, side.tokens, form.shape)
+        losses = -jax.nn.log_softmax(forward.logits)[jnp.arange(24), side.labels]
+        wanted = target > 0
+        ratio = jnp.where(wanted, jnp.log(jnp.where(wanted, target, 1)), 0)
+        ratio -= jnp.where(wanted, jnp.log(forward.attention[:, 0]), 0)
+        return losses.mean() + 0.5 * (target * ratio).sum(axis=1).mean()
+
+    gradient = jax.grad(objective)(before)
+    _, state = advance(spec, store)
+    for name, array in before.items():
+        expected = array - spec.optimiser.lr * gradient[name]
+        np.testing.assert_allclose(state.params[name], expected, rtol=1e-4, atol=1e-7)
+
+
+def test_batches_are_drawn_evenly_and_anew(tiny, store):
+    form, member = make_member(tiny.replace(**{"optimiser.batch": 50}), store)
+    n = len(member.target)
+    # The examples told by their number: a side whose labels are 0 to n - 1.
+    member = member._replace(train=member.train._replace(labels=jnp.arange(n)))
+    drawn = jax.vmap(lambda step: draw_batch(form, step, member)[0].labels)(jnp.arange(600))
+    counts = np.bincount(np.asarray(drawn).ravel(), minlength=n)
+    assert len(counts) == n
+    expected = 600 * 50 / n
+    statistic = ((counts - expected) ** 2 / expected).sum()  # chi-square with n - 1 degrees
+    assert abs(statistic - (n - 1)) < 4 * np.sqrt(2 * (n - 1))
+    assert len(np.unique(drawn, axis=0)) == 600
+    repeats = 50 - np.mean([len(np.unique(row)) for row in np.asarray(drawn)])
+    assert repeats == pytest.approx(50 - n * (1 - (1 - 1 / n) ** 50), rel=0.1)  # with replacement
+    other = member._replace(numbers=member.numbers._replace(seed=jnp.uint32(1)))
+    assert (draw_batch(form, jnp.int32(0), other)[0].labels != drawn[0]).any()
 
 
 def test_a_sweep_compiles_once(tiny, store):
@@ -161,8 +216,10 @@ def test_a_sweep_compiles_once(tiny, store):
     assert len(set(finals)) == len(specs) - 1
 
 
-def test_a_batch_agrees_with_one_by_one(tiny, store):
-    specs = gs.sweep(tiny.replace(**{"prior.kind": "oracle"}), {"seed": range(3)})
+@pytest.mark.parametrize("examples", [0, 16])
+def test_a_batch_agrees_with_one_by_one(tiny, store, examples):
+    base = tiny.replace(**{"prior.kind": "oracle", "optimiser.batch": examples})
+    specs = gs.sweep(base, {"seed": range(3)})
     alone = gs.train(specs, gs.Store(store.root / "a"), execution="one-by-one", processes=1)
     batch = gs.train(specs, gs.Store(store.root / "b"), execution="vmap", processes=1)
     for one, two in zip(alone, batch, strict=True):

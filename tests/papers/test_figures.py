@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from dataclasses import replace
 
 import altair as alt
 import polars as pl
@@ -17,6 +19,9 @@ from grokscope.papers.studies import plan
 STUDIES = {study.name: study for study in PAPER.studies}
 SCALE = {name: "smoke" if study.settings("smoke") else "laptop" for name, study in STUDIES.items()}
 SEEDS = 3
+TRACED = {
+    "explaining-away": ("gradient_mean", "bound_mean", "ratio_worst", "ratio_median"),
+}
 
 
 def make_up(spec, grokked, status="finished"):
@@ -32,6 +37,7 @@ def make_up(spec, grokked, status="finished"):
         "commit": "abc1234",
         "test_accuracy": 0.99 if grokked else 0.1,
         "starved": 50.0 if status == "finished" else None,
+        **{f"accuracy_at_{length}": 0.8 if status == "finished" else None for length in (6, 16)},
     }
 
 
@@ -40,8 +46,9 @@ def evidence_of(name, scale, make=lambda item: make_up(item.spec, 300 + 10 * ite
     study = STUDIES[name]
     items = {item.spec.id: item for item in plan([study], scale, SEEDS)}
     rows = [row for row in map(make, items.values()) if row is not None]
+    columns = (*study.curves, *TRACED.get(name, ()))
     curves = [
-        {"run": row["run"], "epoch": epoch, **dict.fromkeys(study.curves, 0.5)}
+        {"run": row["run"], "epoch": epoch, **dict.fromkeys(columns, 0.5)}
         for row in rows
         for epoch in (0, 25, 50)
         if items[row["run"]].arm in study.curve_arms
@@ -86,7 +93,11 @@ def words(chart):
 @pytest.mark.parametrize("name", STUDIES)
 @pytest.mark.parametrize("make", [mixed, lambda item: make_up(item.spec, 500)])
 def test_whatever_runs_there_are_can_be_drawn(name, make):
-    panels = STUDIES[name].draw(evidence_of(name, SCALE[name], make))
+    evidence = evidence_of(name, SCALE[name], make)
+    if SCALE[name] == "laptop":  # one regime is drawn as the next, and drawing takes seconds
+        regime = next(iter(evidence.samples))
+        evidence = replace(evidence, samples={regime: evidence.samples[regime]})
+    panels = STUDIES[name].draw(evidence)
     assert panels
     for panel in panels:
         alt.Chart.from_dict(panel.chart.to_dict(validate=False))  # valid Vega-Lite
@@ -98,6 +109,22 @@ def test_whatever_runs_there_are_can_be_drawn(name, make):
 @pytest.mark.parametrize("name", STUDIES)
 def test_nothing_is_drawn_from_nothing(name):
     assert list(STUDIES[name].draw(evidence_of(name, SCALE[name], lambda _: None))) == []
+
+
+def test_rates_are_drawn_where_there_is_a_plateau():
+    def shrinking(item):
+        has_plateau = item.arm != "SGD" or item.seed == 0
+        rate = {"SGD": -8.0, "Lion": 1.0}.get(item.arm, 0.1 * item.seed)
+        return {**make_up(item.spec, 300), "norm_rate": rate if has_plateau else None}
+
+    evidence = evidence_of("optimisers", "laptop", shrinking)
+    for panel in STUDIES["optimisers"].draw(evidence):
+        arms = len(evidence.samples[panel.title].arms)
+        values = [point["value"] for point in points(panel.chart)]
+        assert len(values) == SEEDS * arms - 2
+        assert values.count(-8.0) == 1
+        summaries = re.findall(r'"summary": "([^"]+)"', words(panel.chart))
+        assert set(summaries) == {"1 of 3 have a plateau", "mean 1.00", "mean 0.10"}
 
 
 @pytest.mark.parametrize("name", ["acceleration", "tickets"])

@@ -12,6 +12,8 @@ from grokscope.papers.evidence import ArmRuns, Evidence, Sample, judge
 from grokscope.papers.judgements import (
     Everywhere,
     Faster,
+    Fastest,
+    GainKept,
     InverseLaw,
     Level,
     Separation,
@@ -61,6 +63,38 @@ def test_faster():
     assert ruling(test, sample(fast=NEVER, slow=SLOW)) == "contradicted"
     finding = judge(Claim("c", "says", test), sample(fast=FAST, slow=NEVER))
     assert "840 against 0 of 5 grok" in finding.remark
+
+
+def test_fastest_is_judged_by_its_hardest_rival():
+    test = Fastest("arm", ("slow", "rival"), least=0.9)
+    assert ruling(test, sample(arm=FAST, slow=SLOW, rival=NEVER)) == "supported"
+    finding = judge(Claim("c", "says", test), sample(arm=SLOW, slow=SLOW, rival=FAST))
+    assert finding.ruling == "contradicted"
+    assert finding.remark.startswith("against “rival”: 2,200 against 840")
+    assert ruling(test, sample(arm=NEVER, slow=SLOW, rival=NEVER)) == "contradicted"
+    assert ruling(test, sample(arm=NEVER, slow=NEVER, rival=NEVER)) == "inconclusive"
+
+
+def test_share_of_the_gain():
+    test = GainKept("arm", "best", "slow", least=0.5)
+    half = rows([1500, 1520, 1540, 1560, 1580])  # (2,200 - 1,540) / (2,200 - 840) = 0.49
+
+    def finding(**arms):
+        return judge(Claim("c", "says", test), sample(**arms))
+
+    assert finding(arm=half, best=FAST, slow=SLOW).estimate.value == pytest.approx(660 / 1360)
+    assert finding(arm=half, best=FAST, slow=SLOW).ruling == "inconclusive"
+    assert finding(arm=FAST, best=FAST, slow=SLOW).estimate.value == 1
+    assert finding(arm=FAST, best=FAST, slow=SLOW).ruling == "supported"
+    assert finding(arm=SLOW, best=FAST, slow=SLOW).ruling == "contradicted"
+    assert finding(arm=NEVER, best=FAST, slow=SLOW).ruling == "contradicted"
+    # Nothing was saved, or nobody knows how much: the reference never groks within its budget.
+    assert finding(arm=FAST, best=SLOW, slow=FAST).ruling == "inconclusive"
+    assert "no gain" in finding(arm=FAST, best=SLOW, slow=FAST).remark
+    late = rows([4000, 4100, 4200, 4300, 4400])
+    assert finding(arm=FAST, best=FAST, slow=NEVER).ruling == "supported"
+    assert finding(arm=late, best=FAST, slow=NEVER).estimate.high < 0.5
+    assert finding(arm=late, best=FAST, slow=NEVER).ruling == "inconclusive"
 
 
 def test_as_fast_needs_no_difference():
@@ -166,6 +200,8 @@ def test_everywhere():
     finding = test.judge(sample(a=low, b=high))
     assert finding.ruling == "contradicted"
     assert "1 runs are above it, largest of 9 runs 1.5" in finding.remark
+    endless = rows([1] * 5, ratio=[0.1, 0.2, 0.3, 0.4, math.inf])
+    assert ruling(test, sample(a=low, b=endless)) == "contradicted"
     lacking = rows([1] * 5, ratio=[0.1, 0.2, 0.3, 0.4, None])
     assert ruling(test, sample(a=low, b=lacking)) == "inconclusive"
     assert ruling(test, sample(a=rows([1] * 5))) == "inconclusive"  # no number at all
@@ -229,6 +265,8 @@ def test_missing_and_failed_runs_support_nothing(test):
         Trend(strength, "strength", high=-0.3),
         InverseLaw(strength),
         Everywhere("x", "ratio", 1.0),
+        Fastest("a", ("b", "c"), 0.9),
+        GainKept("a", "b", "c", 0.5),
         Separation("x", "one", 0.8, every),
         Separation("x", "one", 0.05, every, "y", "another"),
     ],

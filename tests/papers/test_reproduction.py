@@ -160,16 +160,31 @@ def test_every_arm_of_the_paper_is_a_sound_run(scale):
 
 
 NOT_ASKED = {
-    ("laptop", "constant"): {
-        "wider groks earlier with the prior",  # the prior gains nothing there at any width
-        "prior helps the narrow",
-        "prior helps the wide",
-    },
     ("laptop", "noise"): {
         "attention is the ticket",  # there is no ticket
         "mask beats random",
         "mask beats shuffled",
         "not just the norm",
+        *(f"norm contracts, batch of {size}" for size in (512, 256, 128)),  # they do not memorise
+        "teacher beats decay",  # no run without help groks, so none can teach
+        "oracle matches teacher",
+        "teacher keeps the gain",
+        "teacher of another seed",
+        "teacher of another modulus",
+        "teacher of another width",
+        "the teacher must have grokked",
+    },
+    ("laptop", "constant"): {
+        "wider groks earlier with the prior",  # the prior gains nothing there at any width
+        "prior helps the narrow",
+        "prior helps the wide",
+        "late start works",  # the wait is over by then
+        "very late start works",
+        "teacher of another seed",  # there is no gain that a teacher could keep
+        "teacher of another modulus",
+        "teacher of another width",
+        "teacher from constant distractors",
+        "the teacher must have grokked",
     },
     ("paper", "bottleneck"): {
         "matched norm, decay elsewhere",  # figure 2 has its main arms only

@@ -34,7 +34,7 @@ def worst_gradients(beta1, beta2, steps):
 
 @pytest.mark.parametrize("steps", [1, 2, 7, 60])
 @pytest.mark.parametrize(
-    ("beta1", "beta2"), [(0.9, 0.999), (0.9, 0.95), (0.5, 0.3), (0.5, 0.25), (0.9, 0.5)]
+    ("beta1", "beta2"), [(0.9, 0.999), (0.9, 0.95), (0.5, 0.3), (0.5, 0.25), (0.9, 0.5), (0.0, 0.9)]
 )
 def test_adam_bound_is_attained_at_every_step(beta1, beta2, steps):
     ratio = adam_ratio(worst_gradients(beta1, beta2, steps), beta1, beta2)

@@ -83,6 +83,10 @@ def export_run(run: Run, epoch: int | None = None) -> ExportedModel:
         raise StoreError(f"Run {run.id} is {run.status}; only finished runs can be exported.")
     data = build_task(spec.task, spec.seed)
     shape = shape_of(spec, data)
+    if not isinstance(shape, Shape):
+        raise SpecError(
+            f"Run {run.id} is a general transformer; only the minimal model can be exported."
+        )
     frozen = None
     if spec.interventions.frozen_attention != "no":
         _, rows = find_targets(spec, data, Store(run.path.parent))

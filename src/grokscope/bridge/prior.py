@@ -62,6 +62,11 @@ class StructuralPrior:
     ) -> None:
         if kind not in get_args(PriorKind):
             raise SpecError(f"The prior {kind!r} is unknown.{suggest(kind, get_args(PriorKind))}")
+        if kind == "inferred":
+            raise SpecError(
+                "The inferred prior belongs to lab runs, whose training examples are known. Give "
+                "yours to grokscope.tasks.infer_posterior and name the positions it finds."
+            )
         if kind in NEEDS_ORACLE and informative is None:
             raise SpecError(
                 f"The {kind} prior needs to know where to look: name the informative positions, or "

@@ -20,6 +20,7 @@ from grokscope import theory
 from grokscope.certificates.inspection import draw_pairs, make_inspector
 from grokscope.engine.members import make_member, structure_threshold
 from grokscope.errors import StoreError
+from grokscope.measures.weights import role
 from grokscope.models import minimal
 from grokscope.observed import ObservedSpec
 from grokscope.optim import ORTHOGONALISED
@@ -63,13 +64,16 @@ def certify(run: Run, store: Store | None = None) -> pl.DataFrame:
     store = store or Store(run.path.parent)
     curve = {name: run.curve[name].to_numpy() for name in _SCALARS}
     rows = [
-        *_from_checkpoints(run, store),
         *structure_checks(structure_threshold(run.spec), curve),
-        *_norm_contraction(run.spec, curve, run.weights()),
+        *contraction_checks(run.spec, curve, run.weights()),
         *plateau_checks(run, run.spec.optimiser, curve),
-        *_prior_decay(run.spec, curve, np.array(run.curve["attention"].to_list())),
-        *variance_checks(run, run.spec.optimiser, curve),
     ]
+    if run.spec.model.kind == "minimal":  # what the other statements are about
+        rows += [
+            *_from_checkpoints(run, store),
+            *_prior_decay(run.spec, curve, np.array(run.curve["attention"].to_list())),
+            *variance_checks(run, run.spec.optimiser, curve),
+        ]
     return _table(rows)
 
 
@@ -239,11 +243,13 @@ def update_bound(spec: RunSpec, weights: dict[str, np.ndarray]) -> float:
         if optimiser.clip == 0:
             return math.inf
         return float(theory.sgd_update_bound(optimiser.clip, optimiser.beta1))
-    for name in minimal.MLP:
-        shape = weights[name].shape
+    for name, array in weights.items():
+        if role(name) not in minimal.MLP:
+            continue
+        shape = array.shape
         if optimiser.kind == "lion":
             bound = theory.lion_update_bound(shape)
-        elif optimiser.kind == "muon" and name in ORTHOGONALISED:
+        elif optimiser.kind == "muon" and role(name) in ORTHOGONALISED:
             bound = theory.muon_update_bound(shape)
         else:
             bound = theory.adamw_update_bound(shape, optimiser.beta1, optimiser.beta2)
@@ -251,7 +257,7 @@ def update_bound(spec: RunSpec, weights: dict[str, np.ndarray]) -> float:
     return math.sqrt(total)
 
 
-def _norm_contraction(
+def contraction_checks(
     spec: RunSpec, curve: dict[str, np.ndarray], weights: dict[str, np.ndarray]
 ) -> Iterator[Certificate]:
     """|W| at a row against what the norm one row earlier allows."""

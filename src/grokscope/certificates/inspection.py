@@ -105,30 +105,37 @@ def _explaining_away(
 
     def losses(pooled):
         logits = minimal.classify(params, pooled)
-        chosen = jnp.take_along_axis(logits, side.labels[:, None], axis=1)[:, 0]
-        return jax.nn.logsumexp(logits, axis=-1) - chosen, logits
+        right = jnp.take_along_axis(logits, side.labels[:, None], axis=1)
+        wrong = jnp.arange(logits.shape[1]) != side.labels[:, None]
+        ahead = jnp.where(wrong, logits - right, -jnp.inf)
+        # -log p_y = log(1 + sum of the others' odds): a loss of 1e-9 does not round to zero, which
+        # would make its bound zero and its ratio meaningless.
+        return jax.nn.softplus(jax.nn.logsumexp(ahead, axis=1)), -ahead.max(axis=1)
 
-    (loss, logits), pull = jax.vjp(losses, pooled_by_head.sum(axis=1))
-    (gradient,) = pull((jnp.ones_like(loss), jnp.zeros_like(logits)))  # (n, d)
+    (loss, margin), pull = jax.vjp(losses, pooled_by_head.sum(axis=1))
+    (gradient,) = pull((jnp.ones_like(loss), jnp.zeros_like(margin)))  # (n, d)
     by_head = gradient[:, None, :]
     if softmax:
         measured = theory.score_gradient(attention, values, pooled_by_head, by_head)
-        bound = theory.explaining_away_bound(
-            attention, values, pooled_by_head, lipschitz, loss[:, None]
-        )
+        given = (attention, values, pooled_by_head, lipschitz, loss[:, None])
+        bound = theory.explaining_away_bound(*given)
+        sharp = theory.sharp_explaining_away_bound(*given)
     else:
         measured = theory.relu_score_gradient(forward.scores, values, pooled_by_head, by_head)
         bound = theory.relu_explaining_away_bound(
             forward.scores, values, pooled_by_head, lipschitz, loss[:, None]
         )
+        sharp = bound
     measured = jnp.abs(measured)
-    ratio = jnp.where(bound > 0, measured / jnp.where(bound > 0, bound, 1.0), 0.0)
+    beyond = jnp.where(measured > 0, jnp.inf, 0.0)  # where nothing is allowed
+    ratio = jnp.where(bound > 0, measured / jnp.where(bound > 0, bound, 1.0), beyond)
     worst = jnp.argmax(ratio)
-    right = jnp.take_along_axis(logits, side.labels[:, None], axis=1)[:, 0]
-    others = jnp.where(jnp.arange(logits.shape[1]) == side.labels[:, None], -jnp.inf, logits)
-    margin = right - others.max(axis=1)
     return {
         "gradient_ratio_mean": ratio.mean(),
+        "gradient_ratio_median": jnp.median(ratio),
+        "gradient_mean": measured.mean(),
+        "bound_mean": bound.mean(),
+        "sharp_bound_mean": sharp.mean(),
         "gradient_at_worst": measured.ravel()[worst],
         "bound_at_worst": bound.ravel()[worst],
         "train_margin_min": margin.min(),

@@ -39,10 +39,14 @@ def check_observation(run: Run, spec: ObservedSpec) -> Iterator[Certificate]:
 
 
 def inapplicable(run: Run) -> dict[int, str]:
-    """Statements that cannot be held against a run, and why. All can against a lab run."""
+    """Statements that cannot be held against a run, and why. All can against a lab run of the
+    minimal model."""
     spec = run.about
     if not isinstance(spec, ObservedSpec):
-        return {}
+        if spec.model.kind == "minimal":
+            return {}
+        beyond = "is stated for the minimal transformer: one layer, read at a constant query"
+        return dict.fromkeys((n for n in range(1, 16) if n not in (1, 2, 10)), beyond)
     reasons = {
         1: "needs the shape and the decay of each MLP weight, which are not watched",
         3: "is about the two-layer MLP of the minimal transformer",

@@ -8,6 +8,7 @@ all the coordination there is, within one machine or, later, across several.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import os
 import queue
@@ -171,22 +172,31 @@ def choose_processes(specs: Sequence[RunSpec]) -> int:
 
 
 def estimate_seconds(spec: RunSpec, rate: float = 130e9) -> float:
-    """Rough training time on one core: the six matrix products of the MLP at `rate` operations a
-    second, 2 ns for each number of the values that the heads mix, and a fixed cost per epoch.
-
-    Measured against the usual run, it is right to a fifth for widths from 16 to 256, four heads,
-    three operands and permutations, and half as much again as it should be for parity."""
+    """Rough training time on one core: the matrix products of forward and backward pass at `rate`
+    operations a second, a quarter more for the rest (in the minimal model 2 ns for each number of
+    the values that its heads mix), a fixed cost per epoch, and two passes over all that is trained
+    on for each row of the curve."""
     from grokscope.validation import operand_values
 
-    task, model = spec.task, spec.model
-    parity = task.kind == "parity"
-    examples = task.examples or operand_values(task) ** (task.bits if parity else task.operands)
-    trained = examples * task.train_fraction
-    length = task.bits + 1 if parity else task.length or 2 * task.operands + 1
+    task, model, training = spec.task, spec.model, spec.training
+    examples = task.examples or operand_values(task) ** (
+        task.bits if task.kind == "parity" else task.operands
+    )
     inner = model.width + operand_values(task)
-    operations = 12 * trained * model.hidden * inner
-    mixed = trained * length * model.heads * model.width
-    return spec.training.epochs * (operations / rate + 2e-9 * mixed + 3e-4)
+    length = task.length or 2 * task.operands + 1
+    if task.kind in ("parity", "parity_stream"):
+        length = task.bits + 1
+    if model.kind == "transformer":
+        # Small products and elementwise work at every position run at a fifth of the rate.
+        if task.kind == "parity_stream":
+            length *= task.blocks
+        block = model.width * (4 * model.width + 2 * model.hidden) + 2 * length * model.width
+        each = 1.25 * 12 * 5 * length * model.layers * block / rate
+    else:
+        each = 12 * model.hidden * inner / rate + 2e-9 * length * model.heads * model.width
+    trained = examples * task.train_fraction
+    seen = (spec.optimiser.batch or trained) + 2 * trained / training.log_every
+    return training.epochs * (seen * each + 3e-4)  # `each`: seconds an example
 
 
 def in_order(specs: Sequence[RunSpec]) -> list[list[RunSpec]]:
@@ -280,10 +290,9 @@ def _group(specs: Iterable[RunSpec]) -> list[list[RunSpec]]:
             task.operands,
             task.length,
             task.train_fraction,
-            spec.model.width,
-            spec.model.hidden,
-            spec.model.heads,
+            dataclasses.replace(spec.model, init_scale=1.0),
             spec.optimiser.kind,
+            spec.optimiser.batch,
         )
         groups[key].append(spec)
     return list(groups.values())
@@ -293,8 +302,6 @@ def pin_spec(spec: RunSpec) -> RunSpec:
     """A custom rule is known by what it computes."""
     if spec.task.kind != "custom":
         return spec
-    import dataclasses
-
     return dataclasses.replace(spec, task=pin_rule(spec.task))
 
 

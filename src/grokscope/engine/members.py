@@ -1,26 +1,27 @@
 """A run as arrays. All that may differ between the runs of one compiled program is in a Member:
 hyperparameters are data, so sweeping them recompiles nothing.
 
-n training and m test examples, T positions.
+n training and m test examples, T positions. In a stream each example has P predictions, of which J
+are judged; elsewhere it has one, and there is no axis for it.
 """
 
 from __future__ import annotations
 
-import dataclasses
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from grokscope import models
 from grokscope.errors import SpecError
 from grokscope.interventions import apply_mask, make_mask
 from grokscope.measures.weights import mlp_norm
-from grokscope.models import minimal
 from grokscope.optim import OptimiserNumbers
 from grokscope.priors import penalty_index
 from grokscope.spec import OptimiserKind, RunSpec
-from grokscope.tasks import TaskData, build_task
+from grokscope.tasks import TaskData, build_task, infer_posterior
 
 if TYPE_CHECKING:
     from grokscope.store import Run, Store
@@ -29,18 +30,22 @@ if TYPE_CHECKING:
 class Form(NamedTuple):
     """What a program is compiled for. Runs of equal form and equal array shapes share one."""
 
-    shape: minimal.Shape
+    shape: models.Shape
     optimiser: OptimiserKind
     double_loss: bool
+    batch: int  # examples of a step; 0: all
+    judged: tuple[int, ...]
+    """Which of an example's predictions count for accuracy, prior and measures; the loss has
+    all."""
 
 
 class Side(NamedTuple):
     """The examples of one side of the split."""
 
     tokens: Any  # (n, T)
-    labels: Any  # (n,)
-    oracle: Any  # (n, T)
-    frozen: Any  # (n, T), the posterior that replaces attention if `freeze` is set
+    labels: Any  # (n,), in a stream (n, P)
+    oracle: Any  # (n, T), in a stream (n, J, T)
+    frozen: Any  # like oracle, the posterior that replaces attention if `freeze` is set
 
 
 class Numbers(NamedTuple):
@@ -69,7 +74,7 @@ class Member(NamedTuple):
     train: Side
     test: Side
     mirrored: Any  # (m,)
-    target: Any  # (n, T), where the prior pulls attention on the training examples
+    target: Any  # like train.oracle, where the prior pulls attention on the training examples
     cycle: Any  # tokens in cyclic order, or empty
     mask: dict[str, Any]
     optimiser: OptimiserNumbers
@@ -81,7 +86,7 @@ def make_member(spec: RunSpec, store: Store) -> tuple[Form, Member]:
     data = build_task(spec.task, spec.seed)
     shape = shape_of(spec, data)
     target, frozen = find_targets(spec, data, store)
-    template = jax.eval_shape(lambda: minimal.init(jax.random.key(0), shape))
+    template = jax.eval_shape(lambda: models.init(jax.random.key(0), shape))
     mask_spec = spec.interventions.mask
     if mask_spec.source:
         weights = _finished(store, mask_spec.source).weights()
@@ -91,7 +96,7 @@ def make_member(spec: RunSpec, store: Store) -> tuple[Form, Member]:
     mask = make_mask(mask_spec, weights, spec.seed)
     initial_mlp_norm = 0.0
     if mask_spec.effect == "norm":
-        drawn = minimal.init(jax.random.key(np.uint32(spec.seed)), shape, spec.model.init_scale)
+        drawn = models.init(jax.random.key(np.uint32(spec.seed)), shape, spec.model.init_scale)
         initial_mlp_norm = float(mlp_norm(apply_mask(drawn, mask)))
         mask = {name: np.ones_like(array) for name, array in mask.items()}
     training = spec.training
@@ -115,11 +120,7 @@ def make_member(spec: RunSpec, store: Store) -> tuple[Form, Member]:
         stop_after=np.int32(training.stop_after),
     )
     optimiser = OptimiserNumbers(
-        **{
-            item.name: np.float32(getattr(spec.optimiser, item.name))
-            for item in dataclasses.fields(spec.optimiser)
-            if item.name != "kind"
-        }
+        **{name: np.float32(getattr(spec.optimiser, name)) for name in OptimiserNumbers._fields}
     )
 
     def side(index: np.ndarray) -> Side:
@@ -135,20 +136,40 @@ def make_member(spec: RunSpec, store: Store) -> tuple[Form, Member]:
         optimiser=optimiser,
         numbers=numbers,
     )
-    form = Form(shape, spec.optimiser.kind, spec.model.loss_precision == "float64")
+    form = Form(
+        shape,
+        spec.optimiser.kind,
+        double_loss=spec.model.loss_precision == "float64",
+        batch=spec.optimiser.batch,
+        judged=data.determined or (0,),
+    )
     return form, jax.tree.map(jnp.asarray, member)
 
 
-def shape_of(spec: RunSpec, data: TaskData) -> minimal.Shape:
+def shape_of(spec: RunSpec, data: TaskData) -> models.Shape:
     model = spec.model
-    return minimal.Shape(
-        vocabulary=data.vocabulary,
-        length=data.length,
-        classes=data.classes,
-        width=model.width,
-        hidden=model.hidden,
-        heads=model.heads,
-        attention=model.attention,
+    common: dict[str, Any] = {
+        "vocabulary": data.vocabulary,
+        "length": data.length,
+        "classes": data.classes,
+        "width": model.width,
+        "hidden": model.hidden,
+        "heads": model.heads,
+        "attention": model.attention,
+    }
+    if model.kind == "minimal":
+        return models.minimal.Shape(**common)
+    return models.transformer.Shape(
+        **common,
+        layers=model.layers,
+        positions=model.positions,
+        causal=model.masking == "causal",
+        residual=model.residual == "yes",
+        norm=tuple(model.norm.split("+")) if model.norm else (),
+        norm_kind=model.norm_kind,
+        activation=model.activation,
+        readout_scale=model.readout_scale,
+        read=tuple(range(data.length)) if data.determined else (data.length - 1,),
     )
 
 
@@ -159,21 +180,23 @@ def structure_threshold(spec: RunSpec) -> float:
 
 def find_targets(
     spec: RunSpec, data: TaskData, store: Store
-) -> tuple[np.ndarray, np.ndarray]:  # (examples, T), (examples, T)
+) -> tuple[np.ndarray, np.ndarray]:  # both like data.oracle
     """Where the prior pulls attention, and where attention is frozen."""
     wanted = {spec.prior.kind, spec.interventions.frozen_attention}
     if "adversarial" in wanted and not data.adversarial.any():
         raise SpecError("An adversarial posterior needs a distractor position; raise task.length.")
-    uniform = np.full_like(data.oracle, 1 / data.length)
     posteriors = {"oracle": data.oracle, "adversarial": data.adversarial}
     if "teacher" in wanted:
         posteriors["teacher"] = _teacher_attention(spec, data, store)
-    target = posteriors.get(spec.prior.kind, uniform)
-    return target, posteriors.get(spec.interventions.frozen_attention, uniform)
+    if "inferred" in wanted:
+        seen = infer_posterior(data.tokens[data.train], data.labels[data.train])
+        posteriors["inferred"] = np.broadcast_to(seen, data.oracle.shape)
+    target = posteriors.get(spec.prior.kind, data.uniform)
+    return target, posteriors.get(spec.interventions.frozen_attention, data.uniform)
 
 
 def _teacher_attention(spec: RunSpec, data: TaskData, store: Store) -> np.ndarray:
-    """Final attention of another run, averaged over its heads.  (examples, T)"""
+    """Final attention of another run, averaged over its heads, like data.oracle."""
     run = _finished(store, spec.prior.teacher)
     theirs = build_task(run.spec.task, run.spec.seed)
     if theirs.length != data.length:
@@ -189,9 +212,12 @@ def _teacher_attention(spec: RunSpec, data: TaskData, store: Store) -> np.ndarra
     tokens = theirs.tokens if by_position else data.tokens
     params = {name: jnp.asarray(array) for name, array in run.weights().items()}
     shape = shape_of(run.spec, theirs)
-    scores = minimal.score(params, jnp.asarray(tokens), shape)
-    attention = minimal.normalise(scores, shape.attention)
-    posterior = np.asarray(attention.mean(axis=1))
+    attend = partial(models.minimal.normalise, kind=shape.attention)
+    attention = models.respond(params, jnp.asarray(tokens), shape, attend).attention
+    judged = attention[:, jnp.asarray(theirs.determined or (0,))]  # (examples, J, H, T)
+    posterior = np.asarray(judged.mean(axis=2)).reshape(len(tokens), *theirs.oracle.shape[1:])
+    if posterior.shape[1:] != data.oracle.shape[1:]:
+        raise SpecError(f"The teacher {run.id} does not answer where this run does.")
     if by_position:
         posterior = np.broadcast_to(posterior.mean(axis=0), data.oracle.shape)
     return posterior

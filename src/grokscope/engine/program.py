@@ -4,7 +4,8 @@ Everything runs on the device; the host sees one block of rows per call. `advanc
 bounds that are data, so neither the number of epochs nor the cadence of the log is compiled in, and
 the bits do not depend on how a run is cut into calls.
 
-n examples, T positions, H heads, C classes.
+n examples, T positions, H heads, C classes. Each example has P predictions, of which J are judged;
+both are 1 but in streams.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from grokscope import optim
+from grokscope import models, optim
 from grokscope.engine.members import Form, Member, Side
 from grokscope.interventions import apply_mask, match_norm, query_key_penalty
 from grokscope.measures import attention as on_attention
@@ -24,6 +25,7 @@ from grokscope.models import minimal
 from grokscope.priors import DISTINCT, strength_at
 
 BLOCK = 64  # rows that fit into one call
+BATCHES = 1  # folded into a run's key: batches share no random numbers with the initial weights
 
 
 class State(NamedTuple):
@@ -56,7 +58,7 @@ def make_program(form: Form, batched: bool = False) -> Program:
 
 def _init(form: Form, member: Member) -> State:
     key = jax.random.key(member.numbers.seed)
-    params = minimal.init(key, form.shape, member.numbers.init_scale)
+    params = models.init(key, form.shape, member.numbers.init_scale)
     params = match_norm(apply_mask(params, member.mask), member.numbers.initial_mlp_norm)
     params = match_norm(params, member.numbers.mlp_norm)
     return State(
@@ -112,31 +114,62 @@ def _conclude(state: State, row: dict[str, jax.Array], member: Member) -> State:
     )
 
 
-def _attend(
-    form: Form, scores: jax.Array, side: Side, member: Member
-) -> jax.Array:  # (n, H, T) -> (n, H, T)
-    """Attention, or the posterior that it is frozen at."""
-    attention = minimal.normalise(scores, form.shape.attention)
-    return jnp.where(member.numbers.freeze, side.frozen[:, None, :], attention)
+def _respond(
+    form: Form, params: dict[str, jax.Array], side: Side, member: Member, nudge: Any = 0.0
+) -> models.Response:
+    """What the model says of one side. `nudge` is added to the query-key logits."""
+
+    def attend(scores: jax.Array) -> jax.Array:  # (n, P, H, T) -> (n, P, H, T)
+        attention = minimal.normalise(scores + nudge, form.shape.attention)
+        # Where attention is frozen, every head has the same posterior.
+        frozen = side.frozen.reshape(len(scores), len(form.judged), 1, -1)
+        if len(form.judged) < scores.shape[1]:
+            frozen = attention.at[:, jnp.asarray(form.judged)].set(frozen)
+        return jnp.where(member.numbers.freeze, frozen, attention)
+
+    return models.respond(params, side.tokens, form.shape, attend)
 
 
-def _cross_entropy(form: Form, logits: jax.Array, labels: jax.Array) -> jax.Array:  # -> (n,)
+def _judged(form: Form, array: jax.Array) -> jax.Array:  # (n, P, ...) -> (n * J, ...)
+    """The rows of the predictions that count."""
+    if len(form.judged) < array.shape[1]:
+        array = array[:, jnp.asarray(form.judged)]
+    return array.reshape(-1, *array.shape[2:])
+
+
+def _cross_entropy(form: Form, logits: jax.Array, labels: jax.Array) -> jax.Array:
+    """(..., C), (...) -> (...)"""
     if form.double_loss:
         logits = logits.astype(jnp.float64)
-    chosen = jnp.take_along_axis(logits, labels[:, None], axis=1)[:, 0]
+    chosen = jnp.take_along_axis(logits, labels[..., None], axis=-1)[..., 0]
     return jax.nn.logsumexp(logits, axis=-1) - chosen
 
 
+def draw_batch(
+    form: Form, step: jax.Array, member: Member
+) -> tuple[Side, jax.Array]:  # -> batch examples, their targets
+    """The examples of a step and the prior's target on them. Which are drawn depends on seed and
+    step alone, so a resumed run draws what it would have drawn."""
+    if form.batch == 0:
+        return member.train, member.target
+    stream = jax.random.fold_in(jax.random.key(member.numbers.seed), BATCHES)
+    index = jax.random.randint(
+        jax.random.fold_in(stream, step), (form.batch,), 0, len(member.target), jnp.int32
+    )
+    return jax.tree.map(lambda array: array[index], (member.train, member.target))
+
+
 def _train_step(form: Form, state: State, member: Member) -> State:
-    side, numbers = member.train, member.numbers
+    numbers = member.numbers
+    side, target = draw_batch(form, state.step, member)
 
     def objective(params):
-        attention = _attend(form, minimal.score(params, side.tokens, form.shape), side, member)
-        pooled = minimal.pool(params, side.tokens, attention, form.shape)
-        loss = _cross_entropy(form, minimal.classify(params, pooled), side.labels).mean()
-        penalty = jax.lax.switch(
-            numbers.penalty, DISTINCT, attention, member.target[:, None, :]
-        ).mean()
+        response = _respond(form, params, side, member)
+        labels = side.labels.reshape(response.logits.shape[:2])
+        loss = _cross_entropy(form, response.logits, labels).mean()
+        attention = _judged(form, response.attention)
+        wanted = target.reshape(len(attention), 1, -1)
+        penalty = jax.lax.switch(numbers.penalty, DISTINCT, attention, wanted).mean()
         strength = strength_at(state.step, numbers.strength, numbers.start, numbers.end)
         # Off means off: a penalty that is not finite must not reach the loss through 0 * inf.
         prior = jnp.where(strength > 0, strength * penalty, 0.0)
@@ -160,24 +193,26 @@ def measure(form: Form, state: State, member: Member) -> dict[str, jax.Array]:
     """One row of the curve: the weights as they are now, seen by every default measure."""
     params, shape = state.params, form.shape
     train, test = member.train, member.test
-    train_scores = minimal.score(params, train.tokens, shape)
-    test_scores = minimal.score(params, test.tokens, shape)
 
-    def read(scores, side):
-        attention = _attend(form, scores, side, member)
-        logits = minimal.classify(params, minimal.pool(params, side.tokens, attention, shape))
-        losses = _cross_entropy(form, logits, side.labels)
-        return losses.sum(), (losses.mean(), logits.argmax(axis=-1) == side.labels)
+    def read(nudge, side):
+        response = _respond(form, params, side, member, nudge)
+        labels = side.labels.reshape(response.logits.shape[:2])
+        losses = _cross_entropy(form, response.logits, labels)
+        right = _judged(form, response.logits.argmax(axis=-1) == labels)
+        return losses.sum(), (losses.mean(), right, response)
 
     # The task's gradient on each query-key logit, apart from any prior's: summing the examples'
     # losses keeps the gradients of single examples apart, since no logit is shared.
-    per_logit, (train_loss, train_right) = jax.grad(read, has_aux=True)(train_scores, train)
-    _, (test_loss, test_right) = read(test_scores, test)
-    scores = jnp.concatenate([train_scores, test_scores])
+    n, positions = train.tokens.shape
+    still = jnp.zeros((n, train.labels.size // n, shape.heads, positions))
+    gradients, (train_loss, train_right, on_train) = jax.grad(read, has_aux=True)(still, train)
+    _, (test_loss, test_right, on_test) = read(0.0, test)
     attention = jnp.concatenate(
-        [_attend(form, train_scores, train, member), _attend(form, test_scores, test, member)]
+        [_judged(form, on_train.attention), _judged(form, on_test.attention)]
     )
-    oracle = jnp.concatenate([train.oracle, test.oracle])
+    oracle = jnp.concatenate([side.oracle.reshape(-1, positions) for side in (train, test)])
+    mirrored = jnp.repeat(member.mirrored, len(form.judged))
+    per_logit = _judged(form, gradients)
     frequencies, frequency_share = on_weights.key_frequencies(params["embedding"], member.cycle)
     magnitude = jnp.abs(per_logit)
     row = {
@@ -186,12 +221,12 @@ def measure(form: Form, state: State, member: Member) -> dict[str, jax.Array]:
         "train_accuracy": train_right.mean(),
         "test_loss": test_loss,
         "test_accuracy": test_right.mean(),
-        "test_accuracy_mirrored": _mean_where(test_right, member.mirrored),
-        "test_accuracy_unmirrored": _mean_where(test_right, ~member.mirrored),
+        "test_accuracy_mirrored": _mean_where(test_right, mirrored),
+        "test_accuracy_unmirrored": _mean_where(test_right, ~mirrored),
         **on_attention.measure_routing(
-            attention, oracle, len(train.tokens), member.numbers.structure_threshold
+            attention, oracle, len(train_right), member.numbers.structure_threshold
         ),
-        "logit_variance": on_attention.logit_variance(scores).mean(),
+        "logit_variance": _logit_variance(form, on_train.scores, on_test.scores),
         "interaction_gradient": _interaction_gradient(params, train.tokens, per_logit, shape),
         "logit_gradient_mean": magnitude.mean(),
         "logit_gradient_max": magnitude.max(),
@@ -208,11 +243,25 @@ def measure(form: Form, state: State, member: Member) -> dict[str, jax.Array]:
     }
 
 
+def _logit_variance(form: Form, *scores: jax.Array) -> jax.Array:  # (n, P, H, T) each
+    """Over what can be seen, on average."""
+    both = jnp.concatenate([_judged(form, some) for some in scores])
+    if isinstance(form.shape, minimal.Shape):
+        return on_attention.logit_variance(both).mean()
+    rows = tuple(form.shape.read[index] for index in form.judged)
+    seen = models.transformer.visible(form.shape, rows, both.shape[-1])  # (J, T)
+    seen = jnp.tile(seen, (len(both) // len(rows), 1))[:, None]
+    return jnp.var(both, axis=-1, where=seen).mean()
+
+
 def _interaction_gradient(
-    params: dict[str, jax.Array], tokens: jax.Array, per_logit: jax.Array, shape: minimal.Shape
+    params: dict[str, jax.Array], tokens: jax.Array, per_logit: jax.Array, shape: models.Shape
 ) -> jax.Array:  # tokens (n, T), per_logit (n, H, T)
     """|dL/dM|_F. Since a_t = e_q' M e_t / sqrt(d/H), dL/dM = e_q s' / sqrt(d/H) with
-    s = mean over examples of sum_t (dL/da_t) e_t, a matrix of rank one per head."""
+    s = mean over examples of sum_t (dL/da_t) e_t, a matrix of rank one per head. The general
+    transformer has no such matrix: its rotations and norms stand between W_Q and W_K."""
+    if not isinstance(shape, minimal.Shape):
+        return jnp.float32(jnp.nan)
     n = tokens.shape[0]
     asked = params["embedding"][-1] + params["position"][-1]
     by_token = (

@@ -17,9 +17,15 @@ def frobenius_norm(params: Params, names: tuple[str, ...] | None = None) -> jax.
     return jnp.sqrt(sum(jnp.sum(array**2) for array in arrays))
 
 
+def role(name: str) -> str:
+    """What an array does, whichever block it belongs to: "block1.query" is a "query"."""
+    return name.rpartition(".")[2]
+
+
 def mlp_norm(params: Params) -> jax.Array:
-    """|theta_MLP|_F of the Goldilocks condition N (Def. 4.2): both matrices and both biases."""
-    return frobenius_norm(params, MLP)
+    """|theta_MLP|_F of the Goldilocks condition N (Def. 4.2): both matrices and both biases, of
+    every layer."""
+    return frobenius_norm(params, tuple(name for name in params if role(name) in MLP))
 
 
 def spectral_norm(matrix: jax.Array, squarings: int = 16) -> jax.Array:  # (a, b) -> ()
@@ -41,16 +47,23 @@ def spectral_norm(matrix: jax.Array, squarings: int = 16) -> jax.Array:  # (a, b
 
 
 def lipschitz_bound(params: Params) -> jax.Array:
-    """L_f = |W_2|_2 |W_1|_2 bounds the Lipschitz constant of the ReLU MLP (Def. 4.2)."""
+    """L_f = |W_2|_2 |W_1|_2 bounds the Lipschitz constant of the ReLU MLP (Def. 4.2), which is all
+    that follows attention in the minimal transformer; NaN for others."""
+    if "readout" not in params:
+        return jnp.float32(jnp.nan)
     return spectral_norm(params["readout"]) * spectral_norm(params["hidden"])
 
 
 def interaction_norm(params: Params, heads: int) -> jax.Array:
-    """|M|_F of the interaction M = W_Q' W_K, over all heads."""
-    width = params["query"].shape[0]
-    query = params["query"].reshape(width, heads, -1)
-    key = params["key"].reshape(width, heads, -1)
-    return jnp.sqrt(jnp.sum(jnp.einsum("ahs,bhs->hab", query, key) ** 2))
+    """|M|_F of the interaction M = W_Q' W_K, over all heads and layers."""
+    total = jnp.float32(0)
+    for name in params:
+        if role(name) == "query":
+            width = params[name].shape[0]
+            query = params[name].reshape(width, heads, -1)
+            key = params[name.removesuffix("query") + "key"].reshape(width, heads, -1)
+            total += jnp.sum(jnp.einsum("ahs,bhs->hab", query, key) ** 2)
+    return jnp.sqrt(total)
 
 
 def key_frequencies(

@@ -19,6 +19,7 @@ n examples, T positions, H heads, d width, m hidden units, V tokens, C classes.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -41,6 +42,15 @@ class Shape(NamedTuple):
     hidden: int
     heads: int
     attention: AttentionKind
+
+
+class Response(NamedTuple):
+    """What training and measuring need of any model: P predictions for each example, and the
+    attention behind each of them."""
+
+    logits: jax.Array  # (n, P, C)
+    scores: jax.Array  # (n, P, H, T), the query-key logits
+    attention: jax.Array  # (n, P, H, T)
 
 
 class Forward(NamedTuple):
@@ -119,6 +129,17 @@ def forward_fast(params: Params, tokens: jax.Array, shape: Shape) -> Forward:  #
     values = (token_values[tokens] + position_values).transpose(0, 2, 1, 3)
     pooled = pool(params, tokens, attention, shape)
     return Forward(classify(params, pooled), scores, attention, values, pooled)
+
+
+def respond(
+    params: Params, tokens: jax.Array, shape: Shape, attend: Callable[[jax.Array], jax.Array]
+) -> Response:
+    """The one prediction of each example, by look-up. `attend` makes attention weights
+    (n, P, H, T) from query-key logits."""
+    scores = score(params, tokens, shape)[:, None]
+    attention = attend(scores)
+    pooled = pool(params, tokens, attention[:, 0], shape)
+    return Response(classify(params, pooled)[:, None], scores, attention)
 
 
 def score(params: Params, tokens: jax.Array, shape: Shape) -> jax.Array:  # (n, T) -> (n, H, T)

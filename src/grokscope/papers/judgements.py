@@ -85,6 +85,77 @@ def _describe_control(control: str) -> str:
 
 
 @dataclass(frozen=True)
+class Fastest:
+    """An arm groks at least `least` times as fast as each of several others."""
+
+    arm: str
+    others: tuple[str, ...]
+    least: float
+    effect: str = "speed-up over the fastest of the others"
+
+    def _pairs(self) -> list[Faster]:
+        return [Faster(self.arm, other, self.least) for other in self.others]
+
+    def describe(self) -> str:
+        names = ", ".join(f"“{other}”" for other in self.others)
+        return (
+            f"“{self.arm}” against each of {names}: ratio of the median epochs to grokking (runs "
+            "that never grok count as infinite), bootstrapped over seeds. Supported if every 95 % "
+            f"interval lies at or above {self.least:g}; contradicted if one lies below. The "
+            "smallest ratio is shown."
+        )
+
+    def needs(self, sample: Sample) -> Sequence[str]:
+        return [self.arm, *self.others]
+
+    def judge(self, sample: Sample) -> Finding:
+        found = {test.reference: test.judge(sample) for test in self._pairs()}
+        order = ("contradicted", "inconclusive", "supported")
+
+        def rank(item: tuple[str, Finding]) -> tuple[int, float]:
+            finding = item[1]
+            return order.index(finding.ruling), finding.estimate.value if finding.estimate else 0.0
+
+        name, worst = min(found.items(), key=rank)
+        return Finding(worst.ruling, worst.estimate, f"against “{name}”: {worst.remark}")
+
+
+@dataclass(frozen=True)
+class GainKept:
+    """An arm saves at least the share `least` of the epochs that another saves."""
+
+    arm: str
+    best: str
+    reference: str
+    least: float
+    effect: str = "share of the gain that is kept"
+
+    def describe(self) -> str:
+        return (
+            f"(“{self.reference}” - “{self.arm}”) / (“{self.reference}” - “{self.best}”) of the "
+            "median epochs to grokking, bootstrapped over seeds; a median that was never reached "
+            "stands at the budget, which for the reference makes the share too small. Supported "
+            f"if the 95 % interval lies at or above {self.least:g}, contradicted if it lies below "
+            f"and the reference's median was reached. Inconclusive unless “{self.best}” itself is "
+            "faster than the reference."
+        )
+
+    def needs(self, sample: Sample) -> Sequence[str]:
+        return [self.arm, self.best, self.reference]
+
+    def judge(self, sample: Sample) -> Finding:
+        kept, best, slow = (sample.arms[name].times() for name in self.needs(sample))
+        estimate = verdicts.gain_kept(slow, best, kept, sample.budget)
+        counts = f"{_count(kept)}, {_count(best)} and {_count(slow)}"
+        if math.isnan(estimate.value):
+            return Finding("inconclusive", remark=f"there is no gain to keep: {counts}")
+        ruling = verdicts.at_least(estimate, self.least)
+        if ruling == "contradicted" and math.isinf(verdicts.median_time(slow)):
+            ruling = "inconclusive"
+        return Finding(ruling, estimate, counts)
+
+
+@dataclass(frozen=True)
 class Share:
     """Most runs of an arm grok, or most do not."""
 
@@ -185,7 +256,7 @@ class Everywhere:
 
     def judge(self, sample: Sample) -> Finding:
         values = np.concatenate([arm.values(self.column) for arm in sample.arms.values()])
-        known = values[np.isfinite(values)]
+        known = values[~np.isnan(values)]  # an infinite ratio is one above every bound
         above = int((known > self.most).sum())
         remark = f"largest of {len(known)} runs {known.max(initial=-math.inf):.2g}"
         if above:
@@ -193,6 +264,36 @@ class Everywhere:
         if lacking := len(values) - len(known):
             return Finding("inconclusive", remark=f"{lacking} of {len(values)} runs have no number")
         return Finding("supported", remark=remark)
+
+
+@dataclass(frozen=True)
+class Higher:
+    """A number of each run is, on average over seeds, larger in one arm than in another."""
+
+    arm: str
+    reference: str
+    column: str
+    effect: str
+    least: float
+
+    def describe(self) -> str:
+        return (
+            f"Mean over seeds of the {self.effect}, “{self.arm}” less “{self.reference}” of the "
+            f"same seed, bootstrapped. Supported if the 95 % interval lies at or above "
+            f"{self.least:g}, contradicted if it lies below."
+        )
+
+    def needs(self, sample: Sample) -> Sequence[str]:
+        return (self.arm, self.reference)
+
+    def judge(self, sample: Sample) -> Finding:
+        more, less = (sample.arms[name].values(self.column) for name in self.needs(sample))
+        gain = more - less
+        if lacking := int(np.isnan(gain).sum()):
+            return Finding("inconclusive", remark=f"{lacking} of {len(gain)} seeds have no number")
+        estimate = verdicts.bootstrap(lambda index: float(gain[index].mean()), len(gain))
+        remark = f"{more.mean():.2g} against {less.mean():.2g}"
+        return Finding(verdicts.at_least(estimate, self.least), estimate, remark)
 
 
 def _bounds(low: float, high: float) -> str:

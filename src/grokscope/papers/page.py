@@ -56,11 +56,14 @@ def verdict_table(paper: Paper, tables: Mapping[ScaleName, Tables]) -> str:
 
 
 def draw_together(panels: Sequence[Panel]) -> str:
-    """All panels side by side, with their words, as SVG."""
+    """All panels side by side, more than four in rows of three, with their words, as SVG."""
     views = [
         panel.chart.properties(title=alt.Title(panel.title.capitalize(), subtitle=panel.note))
         for panel in panels
     ]
+    if len(views) > 4:
+        rows = [alt.hconcat(*views[i : i + 3], spacing=24) for i in range(0, len(views), 3)]
+        return _svg(alt.vconcat(*rows, spacing=32))
     return _svg(alt.hconcat(*views, spacing=24) if len(views) > 1 else views[0])
 
 

@@ -85,6 +85,8 @@ def describe_task(task: TaskSpec) -> str:
     """The task as a person would name it: "addition modulo 59, distractors from 4 tokens"."""
     if task.kind == "parity":
         return f"parity of {task.operands} bits among {task.bits}"
+    if task.kind == "parity_stream":
+        return f"streams of {task.blocks} × {task.bits} bits and the parity of {task.operands}"
     if task.kind == "permutation":
         rule = f"composition of permutations of {task.symbols} symbols"
     elif task.kind == "custom":
@@ -150,6 +152,7 @@ PHRASES: dict[str, Callable[[Any], str]] = {
     "task.modulus": lambda value: f"modulus {value}",
     "task.operands": lambda value: f"{value} operands",
     "task.bits": lambda value: f"{value} bits",
+    "task.blocks": lambda value: f"{value} blocks",
     "task.symbols": lambda value: f"{value} symbols",
     "task.rule": lambda value: f"rule {value.rpartition(':')[2] or 'none'}",
     "task.length": lambda value: f"length {value}" if value else "shortest length",
@@ -160,6 +163,15 @@ PHRASES: dict[str, Callable[[Any], str]] = {
     "task.positions": lambda value: f"{value} positions",
     "task.train_fraction": lambda value: f"{100 * value:g} % trained on",
     "task.split": lambda value: f"{value} split",
+    "model.kind": str,
+    "model.layers": lambda value: f"{value} layer{'s' * (value != 1)}",
+    "model.positions": lambda value: f"{value} positions" if value != "none" else "no positions",
+    "model.masking": lambda value: "causal" if value == "causal" else "not causal",
+    "model.residual": lambda value: "residuals" if value == "yes" else "no residuals",
+    "model.norm": lambda value: f"norm at {value}" if value else "no norm",
+    "model.norm_kind": lambda value: f"{value} norm",
+    "model.activation": str,
+    "model.readout_scale": lambda value: f"readout scale {value:g}",
     "model.attention": lambda value: f"{value.replace('_', '-')} attention",
     "model.heads": lambda value: f"{value} head{'s' * (value != 1)}",
     "model.width": lambda value: f"width {value}",
@@ -169,6 +181,7 @@ PHRASES: dict[str, Callable[[Any], str]] = {
     "optimiser.kind": str,
     "optimiser.lr": lambda value: f"learning rate {value:g}",
     "optimiser.weight_decay": lambda value: f"weight decay {value:g}",
+    "optimiser.batch": lambda value: f"batch of {value}" if value else "full batch",
     "interventions.mlp_norm": lambda value: f"MLP norm held at {value:g}" if value else "free norm",
     "interventions.query_key_penalty": lambda value: f"query-key penalty {value:g}",
     "interventions.frozen_attention": lambda value: (

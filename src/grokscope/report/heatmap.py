@@ -18,7 +18,10 @@ Names = list[tuple[str, bool]]  # of positions, and whether they are informative
 
 
 def name_positions(task: TaskSpec) -> Names:
-    """The names on the axis. Where operands stand anywhere, only the query has one."""
+    """The names on the axis. Where operands stand anywhere, only the query has one; in a stream
+    attention is a mean over questions, each with operands of its own."""
+    if task.kind == "parity_stream":
+        return [(str(position), False) for position in range(task.blocks * (task.bits + 1) - 1)]
     slots = task.bits if task.kind == "parity" else (task.length or 2 * task.operands + 1) - 1
     informative = {i * slots // task.operands for i in range(task.operands)}
     names: Names = []

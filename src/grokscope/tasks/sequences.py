@@ -28,6 +28,8 @@ def build_task(task: TaskSpec, seed: int = 0) -> TaskData:
     seed = task.seed if task.seed >= 0 else seed
     # One stream per choice, so that e.g. another alphabet leaves the split alone.
     sample, place, noise, cut = (np.random.default_rng([seed, stream]) for stream in range(4))
+    if task.kind == "parity_stream":
+        return _build_stream(task, sample, cut)
     if task.kind == "parity":
         bits = _draw_examples(task, 2, task.bits, sample)
         positions = np.tile(_spread(task.operands, task.bits), (len(bits), 1))
@@ -57,6 +59,38 @@ def build_task(task: TaskSpec, seed: int = 0) -> TaskData:
         vocabulary=vocabulary,
         classes=_count_classes(task, labels),
         cycle=_cycle(task),
+    )
+
+
+def _build_stream(
+    task: TaskSpec, sample: np.random.Generator, cut: np.random.Generator
+) -> TaskData:
+    """Streams of blocks, each some random bits and then the parity of k of them, to be predicted
+    token by token. Only the parities can be known; the model sees all tokens but the last."""
+    blocks, bits, k = task.blocks, task.bits, task.operands
+    drawn = _draw_examples(task, 2, blocks * bits, sample).reshape(-1, blocks, bits)
+    informative = _spread(k, bits)
+    operands = drawn[:, :, informative]  # (n, blocks, k)
+    whole = np.concatenate([drawn, operands.sum(axis=2, keepdims=True) % 2], axis=2)
+    whole = whole.reshape(len(drawn), -1)  # (n, T + 1)
+    tokens, labels = whole[:, :-1], whole[:, 1:]
+    begins = np.arange(blocks) * (bits + 1)
+    oracle = np.zeros((len(tokens), blocks, tokens.shape[1]), np.float32)
+    for block, begin in enumerate(begins):
+        oracle[:, block, begin + informative] = 1 / k
+    train, test = _split(task, operands, cut)
+    return TaskData(
+        tokens=tokens.astype(np.int32),
+        labels=labels.astype(np.int32),
+        oracle=oracle,
+        operands=operands.reshape(len(tokens), -1).astype(np.int32),
+        train=train,
+        test=test,
+        mirrored=np.zeros(len(test), dtype=bool),
+        vocabulary=2,
+        classes=2,
+        cycle=np.array([], dtype=np.int64),
+        determined=tuple(int(begin) + bits - 1 for begin in begins),
     )
 
 
@@ -153,7 +187,7 @@ def _split(
             f"{wanted} to train on and {n - wanted} to test."
         )
     order = rng.permutation(n)
-    if task.split == "plain" or task.kind == "parity":
+    if task.split == "plain" or task.kind in ("parity", "parity_stream"):
         return np.sort(order[:wanted]), np.sort(order[wanted:])
     orbit = _orbits(task, operands)
     _, orbit, sizes = np.unique(orbit, return_inverse=True, return_counts=True)

@@ -2,7 +2,7 @@
 
 Legend: W a weight matrix, U the optimiser's update apart from decay, |U|_F <= B (`optimisers`),
 eta the learning rate, lambda the weight decay, gamma = eta lambda the decay of one step.
-Norms are Frobenius norms in parameter units; time is in optimiser steps (= epochs, full batch).
+Norms are Frobenius norms in parameter units; time is in optimiser steps (= epochs of a run).
 """
 
 from __future__ import annotations

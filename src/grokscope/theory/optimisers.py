@@ -30,9 +30,13 @@ def sgd_update_bound(gradient_bound: Array, momentum: float = 0.0) -> Array:
     outside the trace: L2 decay added to the gradient before it is not of the form above.
     """
     require_non_negative("The gradient bound", gradient_bound)
-    if not 0 <= momentum < 1:
-        raise ValueError(f"The momentum is {momentum}, but it must lie in [0, 1).")
+    _require_momentum("The momentum", momentum)
     return gradient_bound / (1 - momentum)
+
+
+def _require_momentum(name: str, value: float) -> None:
+    if not 0 <= value < 1:
+        raise ValueError(f"{name} is {value}, but it must lie in [0, 1).")
 
 
 def adam_ratio_bound(beta1: float = 0.9, beta2: float = 0.999, step: int | None = None) -> float:
@@ -50,7 +54,7 @@ def adam_ratio_bound(beta1: float = 0.9, beta2: float = 0.999, step: int | None 
     1 / sqrt(1 - r): 7.27 against 3.16 at the usual (0.9, 0.999). When beta1^2 >= beta2 nothing
     bounds the ratio over all steps. Bias correction changes single steps, not the supremum.
     """
-    require_fraction("beta1", beta1)
+    _require_momentum("beta1", beta1)
     require_fraction("beta2", beta2)
     ratio = beta1**2 / beta2
     if step is None:

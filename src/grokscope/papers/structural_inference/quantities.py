@@ -44,7 +44,7 @@ def starvation(curve: Mapping[str, np.ndarray], outcome: Mapping[str, Any]) -> f
     """By what factor the task's gradient on the attention interaction has fallen: its largest
     value up to memorisation over its median on the plateau. None without a plateau, or if attention
     is frozen and has no gradient."""
-    window = _plateau(curve, outcome)
+    window = plateau_rows(curve, outcome)
     if window is None:
         return None
     gradient = curve["interaction_gradient"]
@@ -91,7 +91,7 @@ def norm_rate(
     """Rate at which the MLP's norm contracts on the plateau, in units of the decay's own rate
     -log(1 - lr * decay): 1 is the paper's geometric contraction, 0 a constant norm, below 0 a
     growing one. Least squares of log norm on epoch. None without a plateau or without decay."""
-    window = _plateau(curve, outcome)
+    window = plateau_rows(curve, outcome)
     decay = spec.optimiser.lr * spec.optimiser.weight_decay
     if window is None or decay == 0:
         return None
@@ -125,7 +125,7 @@ def starved(curve: Mapping[str, np.ndarray], outcome: Mapping[str, Any]) -> floa
     return float(steps[rows].sum())
 
 
-def _plateau(
+def plateau_rows(
     curve: Mapping[str, np.ndarray], outcome: Mapping[str, Any]
 ) -> np.ndarray | None:  # -> (rows,)
     """Rows of the plateau; one that was still going on ends with the curve."""

@@ -142,8 +142,8 @@ def draw_heads(evidence: Evidence) -> list[Panel]:
             for row in arm.rows
             if row is not None and is_sound(row) and row.get("best_head_min") is not None
         ]
-        x = alt.X("best:Q", title="Best single head (log scale)", **_log_scale(places, "best"))
-        y = alt.Y("pooled:Q", title="Mean over heads (log scale)", **_log_scale(places, "pooled"))
+        x = alt.X("best:Q", **_logarithmic(places, "best", "Best single head"))
+        y = alt.Y("pooled:Q", **_logarithmic(places, "pooled", "Mean over heads"))
         tau = structure_threshold(sample.setting.base)
         rule = alt.Chart().mark_rule(color=SOFT, strokeDash=[4, 3])
         layer = [
@@ -158,10 +158,16 @@ def draw_heads(evidence: Evidence) -> list[Panel]:
     return [*panels, *(replace(panel, title="grok epoch") for panel in draw_tickets(evidence))]
 
 
-def _log_scale(places: list[dict[str, Any]], field: str) -> dict[str, Any]:
-    """Scale and axis of weights, from a little below the smallest to 1."""
-    low = min([0.1, *(place[field] for place in places)]) / 1.5
+def _logarithmic(places: list[dict[str, Any]], field: str, title: str) -> dict[str, Any]:
+    """Title, scale and axis for weights up to 1."""
+    low = _lowest(places, field)
     return {
+        "title": f"{title} (log scale)",
         "scale": alt.Scale(type="log", domain=[low, 1], nice=False),
         "axis": alt.Axis(values=decades(low, 1), format="~g"),
     }
+
+
+def _lowest(places: list[dict[str, Any]], field: str) -> float:
+    """Where an axis of weights begins."""
+    return min([0.1, *(place[field] for place in places)]) / 1.5

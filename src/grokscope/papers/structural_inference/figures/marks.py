@@ -24,6 +24,7 @@ ROW = 36  # height of an arm's row: its name above its runs
 NONE, ORACLE, ADVERSARIAL = theme.ARMS[:3]
 PRIORS = {"none": NONE, "oracle": ORACLE, "adversarial": ADVERSARIAL}
 TICKET, WITH_ATTENTION, ATTENTION, CONTROL = (theme.ARMS[i] for i in (3, 7, 4, 5))
+OPTIMISER, BATCH, MOMENTUM = (theme.ARMS[i] for i in (3, 4, 5))
 GROKKED, CENSORED, _, FAILED = ENDINGS
 INK, SOFT, PALE, LATE = "#1E252F", "#5B6675", "#F3F5F8", "#2B323C"
 

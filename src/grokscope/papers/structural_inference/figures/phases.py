@@ -1,4 +1,4 @@
-"""Figure 1: what happens over training, four plots under each other."""
+"""Figures 1 and 5: what happens over training, plots under each other."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import altair as alt
 
 from grokscope.papers.evidence import ArmRuns, Evidence
 from grokscope.papers.structural_inference.figures.marks import (
+    SOFT,
     WIDTH,
     count_runs,
     is_sound,
@@ -31,6 +32,10 @@ class Curve(NamedTuple):
     height: int
     scale: Mapping[str, Any]
     labels: str = "format(datum.value, ',~r')"
+    dashed: tuple[str, ...] = ()
+    """Columns whose lines are dashed, to be told apart without colour."""
+    limit: float | None = None
+    """A line across."""
 
 
 CURVES = (
@@ -59,38 +64,63 @@ def draw_phases(evidence: Evidence) -> list[Panel]:
     bands = {}
     for regime, sample in present(evidence):
         arm = next(iter(sample.arms.values()))
-        table = _bands(evidence, arm)
+        table = bands_of(evidence, arm, CURVES)
         if table:
             bands[regime] = (sample, arm, table)
     everything = [row for _, _, table in bands.values() for row in table]
     panels = []
     for regime, (sample, arm, table) in bands.items():
-        events = _events(arm)
-        plots = [
-            # Divergences are too far apart between regimes for one axis.
-            _plot(
-                curve,
-                table,
-                table if "divergence" in curve.columns else everything,
-                events,
-                sample.budget,
-            )
-            for curve in CURVES
-        ]
-        chart = alt.vconcat(*plots, spacing=26)
+        # Divergences are too far apart between regimes for one axis.
+        within = [table if "divergence" in curve.columns else everything for curve in CURVES]
+        chart = stack_curves(CURVES, table, within, arm, Epochs(sample.budget))
         panels.append(Panel(regime, chart, count_runs(sample)))
     return panels
 
 
-def _bands(evidence: Evidence, arm: ArmRuns) -> list[dict[str, float]]:
+class Epochs(NamedTuple):
+    """The horizontal axis."""
+
+    budget: int
+    scale: Mapping[str, Any] = {}
+    ticks: Mapping[str, Any] = {"tickCount": 5}
+
+    def axis(self, labels: bool) -> alt.X:
+        return alt.X(
+            "epoch:Q",
+            title=EPOCH_TITLE if labels else None,
+            scale=alt.Scale(domain=[0, self.budget], nice=False, **self.scale),
+            axis=alt.Axis(format=",d", labels=labels, **self.ticks),
+        )
+
+
+def stack_curves(
+    curves: Sequence[Curve],
+    table: Sequence[Mapping[str, float]],
+    within: Sequence[Sequence[Mapping[str, float]]],
+    arm: ArmRuns,
+    epochs: Epochs,
+) -> alt.VConcatChart:
+    """Plots of one arm under each other, the events named in the first. Each plot's axis fits the
+    rows that stand for it in `within`."""
+    plots = [
+        _plot(curve, table, rows, _events(arm), epochs, index == 0, index == len(curves) - 1)
+        for index, (curve, rows) in enumerate(zip(curves, within, strict=True))
+    ]
+    return alt.vconcat(*plots, spacing=26)
+
+
+def bands_of(evidence: Evidence, arm: ArmRuns, curves: Sequence[Curve]) -> list[dict[str, float]]:
     """Median and range of every column at the epochs that all finished runs have."""
     import polars as pl
 
     runs = [row["run"] for row in arm.rows if row is not None and row["status"] == "finished"]
     if not runs or not len(evidence.curves):
         return []
-    columns = [name for curve in CURVES for name in curve.columns]
-    mine = evidence.curves.filter(pl.col("run").is_in(runs))
+    columns = [name for curve in curves for name in curve.columns]
+    if not {*columns} <= {*evidence.curves.columns}:
+        return []
+    # Rows that another study computed have other columns.
+    mine = evidence.curves.filter(pl.col("run").is_in(runs)).drop_nulls(columns)
     return (
         mine.group_by("epoch")
         .agg(
@@ -123,7 +153,9 @@ def _plot(
     table: Sequence[Mapping[str, float]],
     within: Sequence[Mapping[str, float]],
     events: list[dict[str, Any]],
-    budget: int,
+    epochs: Epochs,
+    first: bool,
+    last: bool,
 ) -> alt.LayerChart:
     """One measure with its name above it; the axis fits all rows `within`."""
     logarithmic = curve.scale.get("type") == "log"
@@ -135,19 +167,16 @@ def _plot(
     if domain is None and ends:
         domain = [0 if curve.scale.get("zero") else min(ends), max(ends)]
     scale = alt.Scale(**{**curve.scale, "domain": domain or [0.1, 1], "nice": domain != [0, 1]})
-    first, last = curve is CURVES[0], curve is CURVES[-1]
-    x = alt.X(
-        "epoch:Q",
-        title=EPOCH_TITLE if last else None,
-        scale=alt.Scale(domain=[0, budget], nice=False),
-        axis=alt.Axis(format=",d", labels=last, tickCount=5),
-    )
+    x = epochs.axis(labels=last)
     axis = alt.Axis(title=None, labelExpr=curve.labels, tickCount=4 if first else 3)
     rules = [
         alt.Chart(inline(events)).mark_rule(style="event").encode(x=x),
-        *(_event_names(events, x, budget) if first else []),
+        *(_event_names(events, x, epochs.budget) if first else []),
     ]
     lines: list[alt.Chart] = []
+    if curve.limit is not None:
+        limit = alt.Chart(inline([{"limit": curve.limit}])).mark_rule(color=SOFT)
+        lines.append(limit.encode(y=alt.Y("limit:Q", scale=scale, axis=axis)))
     left = 0.0
     for name, (label, colour) in curve.columns.items():
         y = alt.Y(f"{name}:Q", scale=scale, axis=axis)
@@ -160,11 +189,12 @@ def _plot(
             if row[f"{name}_low"] > 0 or not logarithmic
         ]
         drawn = alt.Chart(inline(rows))
+        dash = [5, 3] if name in curve.dashed else alt.Undefined
         lines += [
             drawn.mark_area(color=colour, opacity=theme.BAND_OPACITY).encode(
                 x=x, y=alt.Y(f"{name}_low:Q", scale=scale, axis=axis), y2=f"{name}_high:Q"
             ),
-            drawn.mark_line(color=colour).encode(x=x, y=y),
+            drawn.mark_line(color=colour, strokeDash=dash).encode(x=x, y=y),
             text_mark(label, left, -9, colour, fontWeight=600),
         ]
         left += 8.2 * len(label)

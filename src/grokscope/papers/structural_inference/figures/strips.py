@@ -1,19 +1,24 @@
-"""Figures 2, 4 and 10: a row an arm, its name above its runs."""
+"""Figures 2, 4, 6, 7, 8, 10 and 11: a row an arm, its name above its runs."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import altair as alt
 import numpy as np
 
-from grokscope.papers.evidence import ArmRuns, Evidence
+from grokscope.papers.evidence import ArmRuns, Evidence, Sample
 from grokscope.papers.structural_inference.figures.marks import (
     ATTENTION,
+    BATCH,
     CONTROL,
     INK,
+    MOMENTUM,
+    NONE,
+    OPTIMISER,
     PALE,
     PRIORS,
     ROW,
@@ -24,6 +29,7 @@ from grokscope.papers.structural_inference.figures.marks import (
     count_runs,
     decades,
     ending,
+    is_sound,
     middle_of,
     present,
     renamed,
@@ -36,7 +42,17 @@ from grokscope.papers.structural_inference.figures.marks import (
 )
 from grokscope.papers.studies import Panel
 from grokscope.report.layers import inline
-from grokscope.spec import RunSpec
+from grokscope.spec import OptimiserSpec, RunSpec
+
+TEACHING = "a teacher: "
+"""How the names of arms begin that are trained for their attention only."""
+KINDS = {
+    **PRIORS,
+    "entropy": CONTROL,
+    "sparsity": CONTROL,
+    "teacher": ATTENTION,
+    "inferred": WITH_ATTENTION,
+}
 
 
 def draw_outcomes(evidence: Evidence) -> list[Panel]:
@@ -57,7 +73,7 @@ def draw_outcomes(evidence: Evidence) -> list[Panel]:
         panels.append(
             Panel(
                 regime,
-                draw_strips(strips, x, [threshold] * len(strips), [4, 3]),
+                draw_strips(strips, x, [[threshold]] * len(strips), [4, 3]),
                 f"{count_runs(sample)}; right: how many grok; triangles do not",
             )
         )
@@ -66,14 +82,30 @@ def draw_outcomes(evidence: Evidence) -> list[Panel]:
 
 def draw_tickets(evidence: Evidence) -> list[Panel]:
     """Grok epoch of every run with the median of each arm, a panel a regime."""
+    return _draw_times(evidence, _ticket_colour)
+
+
+def draw_priors(evidence: Evidence) -> list[Panel]:
+    """The same by kind of prior, without the runs that only teach."""
+    shown = {
+        regime: Sample(
+            sample.setting,
+            {name: arm for name, arm in sample.arms.items() if not name.startswith(TEACHING)},
+        )
+        for regime, sample in evidence.samples.items()
+    }
+    return _draw_times(replace(evidence, samples=shown), lambda spec: KINDS[spec.prior.kind])
+
+
+def _draw_times(evidence: Evidence, colour_of: Callable[[RunSpec], str]) -> list[Panel]:
     panels = []
     x = epoch_axis(evidence)
     for regime, sample in present(evidence):
         strips = [
-            Strip(arm, _ticket_colour(arm.spec), seen_times(arm, sample.budget), *middle_of(arm))
+            Strip(arm, colour_of(arm.spec), seen_times(arm, sample.budget), *middle_of(arm))
             for arm in sample.arms.values()
         ]
-        chart = draw_strips(strips, x, [sample.budget] * len(strips), [1, 3])
+        chart = draw_strips(strips, x, [[sample.budget]] * len(strips), [1, 3])
         panels.append(Panel(regime, chart, count_runs(sample)))
     return panels
 
@@ -93,7 +125,7 @@ def draw_tasks(evidence: Evidence) -> list[Panel]:
         Strip(arm, _ticket_colour(arm.spec), seen_times(arm, sample.budget), *middle_of(arm), name)
         for name, sample, arm in every
     ]
-    budgets = [float(sample.budget) for _, sample, _ in every]
+    budgets = [[sample.budget] for _, sample, _ in every]
     note = "; ".join(dict.fromkeys(count_runs(sample) for sample in chosen.values()))
     panels = [Panel("grok epoch", draw_strips(epochs, epoch_axis(evidence), budgets, [1, 3]), note)]
     for title, axis, column, limit, entries in (
@@ -114,7 +146,7 @@ def draw_tasks(evidence: Evidence) -> list[Panel]:
             scale=alt.Scale(type="log", domain=[low, high], nice=False),
             axis=alt.Axis(values=decades(low, high), format="~g"),
         )
-        panels.append(Panel(title, draw_strips(strips, x, [limit] * len(strips), [1, 3]), note))
+        panels.append(Panel(title, draw_strips(strips, x, [[limit]] * len(strips), [1, 3]), note))
     return panels
 
 
@@ -127,6 +159,52 @@ def epoch_axis(evidence: Evidence) -> alt.X:
         scale=alt.Scale(type="log", domain=[low, high], nice=False),
         axis=alt.Axis(values=ticks(low, high), format=",d"),
     )
+
+
+def draw_rates(evidence: Evidence) -> list[Panel]:
+    """Contraction of the norm on every run's plateau, a panel a regime."""
+    rates = {regime: _rates_of(sample) for regime, sample in present(evidence)}
+    drawn = [strip.values[np.isfinite(strip.values)] for found in rates.values() for strip in found]
+    known = np.concatenate([[-0.5, 2.2], *drawn])  # at least what the claim asks for
+    low, high = 1.1 * known.min(), 1.1 * known.max()
+    panels = []
+    for regime, strips in rates.items():
+        x = alt.X(
+            "value:Q",
+            title="Contraction in units of the decay",
+            # Linear around 0, logarithmic far from it: a weak decay can be outrun many times.
+            scale=alt.Scale(type="symlog", constant=1, domain=[low, high], nice=False),
+            axis=alt.Axis(values=[v for v in RATES if low <= v <= high], format="~g"),
+        )
+        note = f"{count_runs(evidence.samples[regime])}; a run without a plateau has no rate"
+        panels.append(Panel(regime, draw_strips(strips, x, [[0.5, 2]] * len(strips), [4, 3]), note))
+    return panels
+
+
+RATES = (-50, -20, -10, -5, -2, -1, 0, 0.5, 1, 2, 5, 10, 20, 50)
+
+
+def _rates_of(sample: Sample) -> list[Strip]:
+    strips = []
+    for arm in sample.arms.values():
+        values = arm.values("norm_rate")
+        known = values[np.isfinite(values)]
+        sound = sum(map(is_sound, arm.rows))
+        middle = float(known.mean()) if len(known) == sound > 0 else None
+        summary = f"{len(known)} of {sound} have a plateau" if sound else "not run"
+        if middle is not None:
+            summary = f"mean {middle:.2f}"
+        strips.append(Strip(arm, _rate_colour(arm.spec), values, summary, middle))
+    return strips
+
+
+def _rate_colour(spec: RunSpec) -> str:
+    usual, given = OptimiserSpec(), spec.optimiser
+    if given.kind != usual.kind:
+        return OPTIMISER
+    if given.batch:
+        return BATCH
+    return NONE if (given.beta1, given.beta2) == (usual.beta1, usual.beta2) else MOMENTUM
 
 
 class Strip(NamedTuple):
@@ -144,16 +222,18 @@ class Strip(NamedTuple):
 
 
 def draw_strips(
-    strips: Sequence[Strip], x: alt.X, limits: Sequence[float], dash: list[float]
+    strips: Sequence[Strip], x: alt.X, limits: Sequence[Sequence[float]], dash: list[float]
 ) -> alt.LayerChart:
-    """Tracks from top to bottom, a name above each, single runs spread a little; a line across
-    each track at its limit."""
+    """Tracks from top to bottom, a name above each, single runs spread a little; lines across each
+    track at its limits."""
     height = ROW * len(strips)
     y = alt.Y("y:Q", scale=alt.Scale(domain=[height, 0], nice=False), axis=None)
-    tracks, names, points, bars = [], [], [], []
+    tracks, crossings, names, points, bars = [], [], [], [], []
     for place, strip in enumerate(strips):
         top = place * ROW
-        tracks.append({"top": top + 16, "bottom": top + ROW - 3, "limit": limits[place]})
+        track = {"top": top + 16, "bottom": top + ROW - 3}
+        tracks.append(track)
+        crossings += [{**track, "limit": limit} for limit in limits[place]]
         name = strip.name or strip.arm.name
         names.append({"y": top + 8, "name": name, "summary": strip.summary})
         for index, (row, value) in enumerate(zip(strip.arm.rows, strip.values, strict=True)):
@@ -176,12 +256,12 @@ def draw_strips(
                 }
             )
     colour = alt.Color("colour:N", scale=None)
-    track = alt.Chart(inline(tracks)).mark_rect(color=PALE)
+    grounds = alt.Chart(inline(tracks)).mark_rect(color=PALE)
     written = alt.Chart(inline(names)).encode(y=y)
     return alt.LayerChart(
         layer=[
-            track.encode(x=alt.value(0), x2=alt.value(STRIP), y=renamed(y, "top"), y2="bottom:Q"),
-            alt.Chart(inline(tracks))
+            grounds.encode(x=alt.value(0), x2=alt.value(STRIP), y=renamed(y, "top"), y2="bottom:Q"),
+            alt.Chart(inline(crossings))
             .mark_rule(color=SOFT, strokeDash=dash)
             .encode(x=renamed(x, "limit"), y=renamed(y, "top"), y2="bottom:Q"),
             alt.Chart(inline(bars))
@@ -201,8 +281,9 @@ def draw_strips(
 
 
 def _ticket_colour(spec: RunSpec) -> str:
-    mask, taught = spec.interventions.mask, spec.interventions.frozen_attention == "teacher"
-    if mask.kind == "none":
+    mask, frozen = spec.interventions.mask, spec.interventions.frozen_attention
+    taught = frozen in ("teacher", "oracle")
+    if mask.kind == "none" and frozen != "uniform":
         return ATTENTION if taught else PRIORS[spec.prior.kind]
     if taught:
         return WITH_ATTENTION

@@ -1,0 +1,54 @@
+"""A trained network on inputs it was not trained for: the same task with something changed."""
+
+from __future__ import annotations
+
+import dataclasses
+from functools import cache, partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from grokscope import models
+from grokscope.engine.members import shape_of
+from grokscope.errors import SpecError, StoreError
+from grokscope.store import Run
+from grokscope.tasks import build_task
+
+
+def held_out_accuracy(run: Run, **changes: Any) -> float:
+    """Accuracy of a finished run's weights on its test examples, with fields of the task changed:
+    `held_out_accuracy(run, length=16)` asks the same questions in longer sequences.
+
+    The split does not depend on length or distractors, so no operands that were trained on are
+    asked for. Attention that was frozen cannot follow, nor can learned positions go on.
+    """
+    spec = run.spec
+    if run.status != "finished":
+        raise StoreError(f"Run {run.id} is {run.status}; only finished runs can be tested.")
+    if spec.interventions.frozen_attention != "no":
+        raise SpecError(f"The attention of run {run.id} is frozen for its own examples.")
+    trained = build_task(spec.task, spec.seed)
+    data = build_task(dataclasses.replace(spec.task, **changes), spec.seed)
+    if (data.vocabulary, data.classes) != (trained.vocabulary, trained.classes):
+        raise SpecError("The changed task has other tokens or answers than the network knows.")
+    learned = spec.model.kind == "minimal" or spec.model.positions == "learned"
+    if learned and data.length != trained.length:
+        raise SpecError(
+            f"Run {run.id} has learned {trained.length} positions and knows no others; train with "
+            "model.positions rotary or none."
+        )
+    params = {name: jnp.asarray(array) for name, array in run.weights().items()}
+    guess = _guesser(shape_of(spec, data))(params, jnp.asarray(data.tokens[data.test]))
+    labels = data.labels[data.test].reshape(guess.shape)
+    judged = list(data.determined or (0,))
+    return float((np.asarray(guess) == labels)[:, judged].mean())
+
+
+@cache
+def _guesser(shape: models.Shape) -> Any:
+    attend = partial(models.minimal.normalise, kind=shape.attention)
+    return jax.jit(
+        lambda params, tokens: models.respond(params, tokens, shape, attend).logits.argmax(axis=-1)
+    )

@@ -1,0 +1,303 @@
+"""Figures 6 and 7: other priors than the oracle's, other teachers, other times.
+
+Chosen on pilot runs of one seed, before any claim was looked at: entropy and sparsity at 0.1, the
+largest of 1, 0.1, 0.01 at which a run with few-token distractors memorised; modulus 47 for the
+teacher of another modulus, because it groks by itself.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from grokscope.engine.members import find_targets
+from grokscope.measures.attention import structural_divergence
+from grokscope.papers.evidence import Evidence, Sample
+from grokscope.papers.judgements import Faster, Fastest, GainKept
+from grokscope.papers.structural_inference import figures
+from grokscope.papers.structural_inference.figures.strips import TEACHING
+from grokscope.papers.structural_inference.settings import settings
+from grokscope.papers.studies import Claim, ScaleName, Setting, Study
+from grokscope.spec import RunSpec
+from grokscope.store import Run, Store
+from grokscope.tasks import build_task
+from grokscope.verdicts import median_time
+
+BASELINE, ORACLE, INFERRED = "no prior", "oracle", "inferred from the training examples"
+JUDGED = 0.1  # strength of the penalties that name no positions
+WEAK, STRONG = 0.01, 1.0
+
+TEACHER = "teacher, same seed"
+OTHER_SEED = "teacher, another seed"
+OTHER_MODULUS = "teacher, another modulus"
+OTHER_WIDTH = "teacher, half the width"
+CLEAN = "teacher, from constant distractors"
+UNRIPE = "teacher that has only memorised"
+MODULUS, SEEDS = 47, 5
+PATIENCE = 20_000  # epochs that a teacher without help may take to grok
+
+FADING, BRIEF = "oracle, fading until epoch 500", "oracle, fading until memorisation"
+EARLY, AT = "oracle, from epoch 50", "oracle, from memorisation"
+LATE, LATER = "oracle, from 500 epochs later", "oracle, from 1,500 epochs later"
+# Median epoch at which runs without a prior have memorised.
+MEMORISED = {"constant": 125, "bottleneck": 150, "noise": 300}
+
+
+def where(scale: ScaleName) -> Sequence[Setting]:
+    return settings(scale) if scale == "laptop" else []
+
+
+def undirected(kind: str, strength: float) -> str:
+    return f"{kind}, strength {strength:g}"
+
+
+UNDIRECTED = tuple(undirected(k, s) for k in ("entropy", "sparsity") for s in (JUDGED, WEAK))
+
+
+def arms(setting: Setting, seed: int) -> dict[str, RunSpec]:
+    def directed(**schedule: int) -> RunSpec:
+        changes = {f"prior__{name}": value for name, value in schedule.items()}
+        return setting.variant(seed, prior__kind="oracle", **changes)
+
+    memorised = MEMORISED[setting.regime]
+    strengths = (STRONG, JUDGED, WEAK) if setting.regime == "bottleneck" else (JUDGED, WEAK)
+    result = {
+        BASELINE: setting.baseline(seed),
+        ORACLE: directed(),
+        INFERRED: setting.variant(seed, prior__kind="inferred"),
+        **{
+            undirected(kind, strength): setting.variant(
+                seed, prior__kind=kind, prior__strength=strength
+            )
+            for kind in ("entropy", "sparsity")
+            for strength in strengths
+        },
+        FADING: directed(end=500),
+        BRIEF: directed(end=memorised),
+    }
+    if setting.regime != "constant":  # there the wait ends by itself before a late start helps
+        result |= {
+            EARLY: directed(start=50),
+            AT: directed(start=memorised),
+            LATE: directed(start=memorised + 500),
+            LATER: directed(start=memorised + 1500),
+        }
+    for name, (teacher, view) in teachers(setting, seed).items():
+        result[name] = setting.variant(
+            seed, prior__kind="teacher", prior__teacher=teacher.id, prior__teacher_view=view
+        )
+        result[f"{TEACHING}{name}"] = teacher
+    return result
+
+
+def teachers(setting: Setting, seed: int) -> dict[str, tuple[RunSpec, str]]:
+    """Runs without any prior that have grokked (but for one, the control), and whether their
+    attention is taken example by example or as its mean at each position."""
+
+    def alone(**changes: Any) -> RunSpec:
+        return setting.variant(**{"seed": seed, "training__epochs": PATIENCE, **changes})
+
+    (clean,) = settings(setting.scale, ["constant"])
+    if setting.regime == "constant":
+        return {TEACHER: (setting.baseline(seed), "example")}
+    from_clean = (clean.baseline(seed), "position")
+    unripe = (setting.base.replace(**{"seed": seed, "training.epochs": 500}), "example")
+    if setting.regime == "noise":  # no run without help groks: it has to learn elsewhere
+        return {CLEAN: from_clean, UNRIPE: unripe}
+    return {
+        TEACHER: (alone(), "example"),
+        OTHER_SEED: (alone(seed=(seed + 1) % SEEDS), "example"),
+        OTHER_MODULUS: (alone(task__modulus=MODULUS), "position"),
+        OTHER_WIDTH: (alone(model__width=setting.base.model.width // 2), "example"),
+        CLEAN: from_clean,
+        UNRIPE: unripe,
+    }
+
+
+def summarise(run: Run) -> dict[str, float | None]:
+    """How far the target of the prior is from the oracle: KL(oracle || target), mean over the
+    training examples. Only for targets that have to be found."""
+    if run.spec.prior.kind not in ("teacher", "inferred"):
+        return {}
+    data = build_task(run.spec.task, run.spec.seed)
+    target, _ = find_targets(run.spec, data, Store(run.path.parent))
+    error = structural_divergence(target[data.train], data.oracle[data.train])
+    return {"target_error": float(np.mean(error))}
+
+
+def read(evidence: Evidence) -> str:
+    """Were the teachers any good, what was inferred, and how long a late start takes."""
+    sentences = []
+    for regime, sample in evidence.samples.items():
+        parts = [*_describe_teachers(sample), *_describe_inferred(sample), *_describe_late(sample)]
+        if parts:
+            sentences.append(f"{regime.capitalize()}: {'; '.join(parts)}.")
+    return " ".join(sentences)
+
+
+def _describe_teachers(sample: Sample) -> list[str]:
+    parts = []
+    for name, arm in sample.arms.items():
+        teaching = sample.arms.get(f"{TEACHING}{name}")
+        if teaching is None or not (arm.sound and teaching.sound):
+            continue
+        grokked = int(np.isfinite(teaching.times()).sum())
+        error = float(np.median(arm.values("target_error")))
+        who = name.removeprefix("teacher").lstrip(", ")
+        parts.append(f"{who} {grokked} of {len(teaching.rows)} (D {error:.2g})")
+    if not parts:
+        return []
+    return [
+        "teachers that have grokked, and how far the attention that they teach is from the "
+        f"oracle: {', '.join(parts)}"
+    ]
+
+
+def _describe_inferred(sample: Sample) -> list[str]:
+    arm = sample.arms[INFERRED]
+    if not arm.sound:
+        return []
+    right = int((np.abs(arm.values("target_error")) < 1e-6).sum())
+    return [
+        f"the inferred target is the oracle's in {right} of {len(arm.rows)} runs, which makes "
+        "them the oracle's own"
+    ]
+
+
+def _describe_late(sample: Sample) -> list[str]:
+    waits = []
+    for name in (EARLY, AT, LATE, LATER):
+        arm = sample.arms.get(name)
+        if arm is not None and arm.sound:
+            start = arm.spec.prior.start
+            middle = median_time(arm.times()) - start
+            wait = f"{middle:,.0f}" if math.isfinite(middle) else "never"
+            waits.append(f"{wait} (from {start:,})")
+    return [f"median epochs from a late start to grokking: {', '.join(waits)}"] if waits else []
+
+
+def beats_decay(arm: str) -> Faster:
+    return Faster(arm, BASELINE, least=1.25)
+
+
+def keeps(arm: str, least: float = 0.5) -> GainKept:
+    return GainKept(arm, ORACLE, BASELINE, least)
+
+
+STUDY = Study(
+    name="priors",
+    source="Figures 6 and 7",
+    title="Other priors, other teachers, other times",
+    paper_says="Every prior on attention beats weight decay alone: a penalty on its entropy, one "
+    "on its sparsity, the attention of a trained teacher, a penalty that fades, one that sets in "
+    "late. The directed penalty is the strongest. A teacher keeps much of its gain, without an "
+    "oracle. Switched on after memorisation, the penalty still ends the wait.",
+    how="Each arm replaces the oracle's constant penalty (strength 1). Entropy and sparsity say "
+    "only that attention should be narrow; their strength is 0.1, and 0.01 and 1 besides. A "
+    "teacher's final attention takes the oracle's place: on each example, or, where it knows other "
+    "tokens, its mean at each position. With few-token distractors teachers are runs without any "
+    f"prior, trained until they grok (at most {PATIENCE:,} epochs): the same network, another "
+    f"seed, modulus {MODULUS}, half the width, or one that saw constant distractors; in noise, "
+    "where no run without help groks, only the last. As a control, a teacher stopped after 500 "
+    "epochs, which has memorised and not grokked. The fading penalty falls linearly to nothing; "
+    "late ones set in before, at, and 500 and 1,500 epochs after the memorisation of runs without "
+    "one. The inferred prior needs neither oracle nor teacher: its target is the smallest set of "
+    "positions that no two training examples contradict (they agree there and differ in the "
+    "label). Every pair of operands occurs once, so it never repeats; what the examples show is "
+    "that every other pair of positions is contradicted. This relies on labels without errors and "
+    "on positions that are the same in every example.",
+    settings=where,
+    arms=arms,
+    claims=(
+        Claim(
+            "entropy beats decay",
+            "A penalty on entropy (strength 0.1) is faster than decay alone.",
+            beats_decay(undirected("entropy", JUDGED)),
+        ),
+        Claim(
+            "sparsity beats decay",
+            "So is one on sparsity (strength 0.1).",
+            beats_decay(undirected("sparsity", JUDGED)),
+        ),
+        Claim("teacher beats decay", "So is a teacher's attention.", beats_decay(TEACHER)),
+        Claim(
+            "fading prior beats decay",
+            "So is the oracle's penalty if it fades until epoch 500.",
+            beats_decay(FADING),
+        ),
+        Claim(
+            "late start works",
+            "So is the oracle's penalty if it sets in 500 epochs after memorisation.",
+            beats_decay(LATE),
+        ),
+        Claim(
+            "directed is strongest",
+            "The oracle's penalty is at least as fast (to within a tenth) as entropy and sparsity "
+            "at either strength.",
+            Fastest(ORACLE, UNDIRECTED, least=0.9),
+        ),
+        Claim(
+            "oracle matches teacher",
+            "… and as a teacher's attention.",
+            Faster(ORACLE, TEACHER, least=0.9),
+        ),
+        Claim(
+            "teacher keeps the gain",
+            "A teacher keeps at least half of the epochs that the oracle saves.",
+            keeps(TEACHER),
+        ),
+        Claim(
+            "teacher of another seed",
+            "So does one of another seed, with other data.",
+            keeps(OTHER_SEED),
+            ours=True,
+        ),
+        Claim(
+            "teacher of another modulus",
+            f"So does one that adds modulo {MODULUS}.",
+            keeps(OTHER_MODULUS),
+            ours=True,
+        ),
+        Claim(
+            "teacher of another width",
+            "So does one of half the width.",
+            keeps(OTHER_WIDTH),
+            ours=True,
+        ),
+        Claim(
+            "teacher from constant distractors",
+            "So does one that learned where distractors are constant.",
+            keeps(CLEAN),
+            ours=True,
+        ),
+        Claim(
+            "the teacher must have grokked",
+            "A teacher that has grokked is faster than one that has only memorised.",
+            Faster(TEACHER, UNRIPE, least=1.25),
+            ours=True,
+        ),
+        Claim(
+            "very late start works",
+            "The oracle's penalty is faster than decay alone even if it sets in 1,500 epochs after "
+            "memorisation.",
+            beats_decay(LATER),
+            ours=True,
+        ),
+        Claim(
+            "inferred prior keeps the gain",
+            "The prior inferred from the training examples keeps at least nine tenths of the "
+            "epochs that the oracle saves.",
+            keeps(INFERRED, 0.9),
+            ours=True,
+        ),
+    ),
+    draw=figures.draw_priors,
+    read=read,
+    caption="Grok epochs, one dot a seed, a bar at the median; triangles for runs that had not "
+    "grokked when their budget ended. Runs that only teach are not shown.",
+    summarise=summarise,
+    appendix=True,
+)
