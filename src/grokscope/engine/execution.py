@@ -173,28 +173,30 @@ def choose_processes(specs: Sequence[RunSpec]) -> int:
 
 def estimate_seconds(spec: RunSpec, rate: float = 130e9) -> float:
     """Rough training time on one core: the matrix products of forward and backward pass at `rate`
-    operations a second, 2 ns for each number of the values that the heads mix, and a fixed cost per
-    epoch; two passes over all that is trained on for each row of the curve.
-
-    Measured against the usual run, it is right to a fifth for widths from 16 to 256, four heads,
-    three operands and permutations, and half as much again as it should be for parity."""
+    operations a second, a quarter more for the rest (in the minimal model 2 ns for each number of
+    the values that its heads mix), a fixed cost per epoch, and two passes over all that is trained
+    on for each row of the curve."""
     from grokscope.validation import operand_values
 
     task, model, training = spec.task, spec.model, spec.training
-    parity = task.kind == "parity"
-    examples = task.examples or operand_values(task) ** (task.bits if parity else task.operands)
-    length = task.bits + 1 if parity else task.length or 2 * task.operands + 1
-    weights = model.hidden * (model.width + operand_values(task))  # each example meets them
-    if task.kind == "parity_stream":
-        length = task.blocks * (task.bits + 1)
+    examples = task.examples or operand_values(task) ** (
+        task.bits if task.kind == "parity" else task.operands
+    )
+    inner = model.width + operand_values(task)
+    length = task.length or 2 * task.operands + 1
+    if task.kind in ("parity", "parity_stream"):
+        length = task.bits + 1
     if model.kind == "transformer":
-        # Small products at every position run at a fifth of the rate.
+        # Small products and elementwise work at every position run at a fifth of the rate.
+        if task.kind == "parity_stream":
+            length *= task.blocks
         block = model.width * (4 * model.width + 2 * model.hidden) + 2 * length * model.width
-        weights = 5 * length * model.layers * block
+        each = 1.25 * 12 * 5 * length * model.layers * block / rate
+    else:
+        each = 12 * model.hidden * inner / rate + 2e-9 * length * model.heads * model.width
     trained = examples * task.train_fraction
     seen = (spec.optimiser.batch or trained) + 2 * trained / training.log_every
-    mixed = 2e-9 * length * model.heads * model.width
-    return training.epochs * (seen * (12 * weights / rate + mixed) + 3e-4)
+    return training.epochs * (seen * each + 3e-4)  # `each`: seconds an example
 
 
 def in_order(specs: Sequence[RunSpec]) -> list[list[RunSpec]]:

@@ -19,13 +19,13 @@ from grokscope.certificates import certify
 from grokscope.papers.evidence import ArmRuns, Evidence, Sample
 from grokscope.papers.judgements import Everywhere, Faster, Level, Share
 from grokscope.papers.structural_inference import figures
+from grokscope.papers.structural_inference.explaining_away import SNAPSHOTS
 from grokscope.papers.structural_inference.settings import settings
 from grokscope.papers.studies import Claim, ScaleName, Setting, Study
 from grokscope.spec import RunSpec
 from grokscope.store import Run
 from grokscope.verdicts import median_time
 
-SNAPSHOTS = 40  # where the bound is checked, beside the final weights
 NONE, ORACLE = "no prior", "oracle"
 ADDITION = "addition"
 # What differs from addition modulo 43 where routing is the bottleneck.
