@@ -145,11 +145,25 @@ class Book:
         studies: dict[str, dict[ScaleName, Part]] = {study.name: {} for study in paper.studies}
         for scale, table in shown.items():
             found = {s.name: table.evidence(s, scale) for s in paper.studies if s.settings(scale)}
+            # A study of the appendix that nobody has begun would only fill pages.
+            begun = {s.name for s in paper.studies if not s.appendix}
+            found = {name: e for name, e in found.items() if name in begun or e.present}
             used = {name: set(_rows(evidence)[0]) for name, evidence in found.items()}
             for name, evidence in found.items():
                 others = [runs for other, runs in used.items() if other != name]
                 studies[name][scale] = Part(paper, evidence, frozenset().union(*others))
         return cls(paper, shown, studies)
+
+    @property
+    def shown(self) -> list[Study]:
+        """The studies that have a part."""
+        return [study for study in self.paper.studies if self.studies[study.name]]
+
+    @property
+    def waiting(self) -> str:
+        """The studies that have none, in a sentence; empty if there are none."""
+        names = [f"{s.source} ({s.name})" for s in self.paper.studies if not self.studies[s.name]]
+        return f"Not run yet: {', '.join(names)}." if names else ""
 
     def parts(self) -> Iterator[Part]:
         for parts in self.studies.values():
@@ -196,10 +210,11 @@ class Book:
             regime for part in self.studies[study.name].values() for regime in part.evidence.samples
         }
 
-    def counts(self, scale: ScaleName, ours: bool) -> Counter[str]:
+    def counts(self, scale: ScaleName, ours: bool, appendix: bool) -> Counter[str]:
         return Counter(
             cell.ruling
             for study in self.paper.studies
+            if study.appendix == appendix
             for claim in study.claims
             if claim.ours == ours
             for cell in self.cells(study, claim)
@@ -207,22 +222,26 @@ class Book:
         )
 
     def tally(self) -> list[str]:
-        """What became of the claims, a sentence a scale."""
+        """What became of the claims, a sentence a scale, and one for its appendix."""
         lines = []
         for scale in self.tables:
-            theirs, ours = (self.counts(scale, ours) for ours in (False, True))
-            line = f"{scale.capitalize()} scale: {_enumerate(theirs)} on claims of the paper"
-            lines.append(line + (f"; {_enumerate(ours)} on questions of ours." if ours else "."))
+            for appendix, where in ((False, ""), (True, ", appendix")):
+                theirs, ours = (self.counts(scale, mine, appendix) for mine in (False, True))
+                line = f"{scale.capitalize()} scale{where}: {_enumerate(theirs)} on claims of the "
+                line += "paper" + (f"; {_enumerate(ours)} on questions of ours." if ours else ".")
+                if theirs or ours:
+                    lines.append(line)
         return lines
 
     def uniform(self) -> dict[str, list[str]]:
-        """Claims of the paper by what became of them over all settings in which they were run."""
+        """Claims of the paper's main figures by what became of them over all settings in which they
+        were run."""
         everywhere, partly, mixed, failing, nowhere, undecided = GROUPS
         groups: dict[str, list[str]] = {name: [] for name in GROUPS}
         for study in self.paper.studies:
             for claim in study.claims:
                 rulings = {cell.ruling for cell in self.cells(study, claim)} - {"not run"}
-                if claim.ours or not rulings:
+                if study.appendix or claim.ours or not rulings:
                     continue
                 if {"supported", "contradicted"} <= rulings:
                     group = mixed

@@ -89,6 +89,11 @@ PAPER = Paper(
         "decays of SGD, Lion and Muon are given; ours are listed with the figure. A batch is drawn "
         "with replacement, and an epoch then means a step. “Fast” and “survives” are judged by the "
         "thresholds of figures 3 and 1.",
+        "Figure 8: the paper gives neither the layout of random positions nor its position "
+        "encoding. Distractors have tokens of their own, or the label would not be determined; "
+        "longer sequences are read with rotary positions or none, by the general transformer.",
+        "Appendix G: the paper's sizes were lost. The loss counts every next token; accuracy, "
+        "prior and divergence only the parities, since nothing else can be known.",
     ),
     revisions=(
         "Before the laptop runs had ended: an exponent is taken as no number where even the "
@@ -103,6 +108,8 @@ PAPER = Paper(
         "was never right. This turned ten laptop verdicts into inconclusive (“matched norm needs "
         "structure” three times, “query-key control” twice, “Bayesian matches lottery” twice, "
         "“lottery ticket wins” once, two of the map), and none into supported or contradicted.",
+        "Before the runs of the appendix, on trial runs of one seed: the comparison of the two "
+        "conditions of four heads at their threshold was added.",
         "The sentences under the figures that compare arms beyond the claims were written after "
         "the runs: they are observations, not tests.",
     ),
