@@ -1,7 +1,8 @@
 """Where the time of `grokscope reproduce structural-inference` goes.
 
-A part of it is run for real, in an empty store, by the lab's own worker processes with timers around
-what they call (`benchmarks.worker`). Every core is accounted for from the first second to the last.
+A part of it is run for real, in an empty store, by the lab's own worker processes with timers
+around what they call (`benchmarks.worker`). Every core is accounted for from the first second to
+the last.
 """
 
 from __future__ import annotations
@@ -45,6 +46,8 @@ def break_down(study: str, scale: ScaleName, seeds: int) -> dict[str, Any]:
         with mock.patch.dict(os.environ, changes), mock.patch("subprocess.Popen", _timed_worker):
             reproduction.carry_out(paper, work, scale, store, place / "results", ignore)
         notes = [json.loads(p.read_text()) for p in sorted((place / "clock").iterdir())]
+        if not notes:
+            raise RuntimeError("So few runs need no worker process; ask for more seeds.")
         trained = max(note["ended"] for note in notes)
         reproduction.write_pages(paper, place / "results", place / "docs")
         ended = time.time()

@@ -14,11 +14,12 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
-from benchmarks.teams import Team, clocked, one_process, process_per_core, take_turns
+from benchmarks.teams import Team, one_process, process_per_core, take_turns
 from grokscope.files import write_arrays
 from grokscope.recipes import find_recipe
 from grokscope.spec import RunSpec, to_dict
@@ -27,9 +28,7 @@ SCALES = {"laptop": "laptop-noise", "paper": "paper-noise"}  # name: recipe
 MEMBERS = (1, 5, 20)
 MODELBATCH = "modelbatch==0.1.0"
 LAB, TORCH = "benchmarks.lab", "benchmarks.pytorch"
-# Largest relative difference between two training-loss curves. Rounding alone differs, and it grows
-# as training goes on: at a tenth of the initial loss, 1 % is the third digit.
-TOLERANCE = 0.01
+TOLERANCE = 0.01  # largest relative difference between two curves of the training loss
 EPOCHS = 25  # a turn: one row of the lab's curve
 FEW = 5  # a turn of a contender that would take minutes otherwise
 
@@ -70,6 +69,7 @@ CONTENDERS = (
     Contender("floor, process a core", LAB, "floor", "process a core", SEVERAL, trains=False),
     Contender("floor in PyTorch", TORCH, "floor", trains=False),
 )
+REFERENCE = next(c for c in CONTENDERS if c.kind == "plain")
 
 
 def compare(
@@ -139,15 +139,11 @@ def _compare_at(
             if count == members[0]:
                 losses = _hold_losses(scale, here, teams, epochs)
             turns = {contender.name: _turn_epochs(contender, count) for contender in here}
-            seconds = take_turns(
-                {
-                    c.name: clocked(
-                        lambda c=c: teams.get(c.module, c.team(count)).turn(c.kind, turns[c.name])
-                    )
-                    for c in here
-                },
-                rounds,
-            )
+            work = {
+                c.name: partial(teams.get(c.module, c.team(count)).turn, c.kind, turns[c.name])
+                for c in here
+            }
+            seconds = take_turns(work, rounds)
             for contender in here:
                 per_epoch = [s / turns[contender.name] for s in seconds[contender.name]]
                 times.append(
@@ -229,28 +225,34 @@ def export_problems(spec: RunSpec, count: int, folder: Path) -> list[dict[str, A
 def _hold_losses(
     scale: str, contenders: Sequence[Contender], teams: Teams, epochs: int
 ) -> list[dict[str, Any]]:
-    """Every contender's training loss over the first epochs of the first member."""
+    """Every contender's training loss over the first epochs of the first member, held against the
+    textbook loop in double precision."""
+    if not any(contender.name == REFERENCE.name for contender in contenders):
+        return []
+    torch = teams.get(REFERENCE.module, "one process").children[0]
+    exact = torch.ask("losses", kind=REFERENCE.kind, epochs=epochs, double=True)
     curves = {}
     for contender in contenders:
         if contender.trains and contender.kind != "unmeasured":  # those are the lab's own epochs
-            team = teams.get(contender.module, "one process")
-            curves[contender.name] = team.children[0].ask(
-                "losses", kind=contender.kind, epochs=epochs
-            )
-    ours = curves["grokscope"]
-    return [
+            child = teams.get(contender.module, "one process").children[0]
+            curves[contender.name] = child.ask("losses", kind=contender.kind, epochs=epochs)
+    found = [
         {
             "scale": scale,
             "contender": name,
             "epochs": epochs,
             "first": curve[0],
             "last": curve[-1],
-            "difference": largest_difference(ours, curve),
+            "early": largest_difference(exact[:EPOCHS], curve[:EPOCHS]),
+            "difference": largest_difference(exact, curve),
         }
         for name, curve in curves.items()
     ]
+    for row in found:
+        print(f"  loss of {row['contender']:<36}{row['difference']:.1e}", flush=True)
+    return found
 
 
-def largest_difference(ours: Sequence[float], theirs: Sequence[float]) -> float:
-    """max over epochs of |theirs - ours| / ours."""
-    return max(abs(b - a) / a for a, b in zip(ours, theirs, strict=True))
+def largest_difference(exact: Sequence[float], seen: Sequence[float]) -> float:
+    """max over epochs of |seen - exact| / exact."""
+    return max(abs(b - a) / a for a, b in zip(exact, seen, strict=True))

@@ -8,13 +8,14 @@ from __future__ import annotations
 import contextlib
 import statistics
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 from scipy import stats
 
 from benchmarks.comparison import EPOCHS, LAB, SCALES
-from benchmarks.teams import Team, clocked, one_process, take_turns
+from benchmarks.teams import Team, one_process, take_turns
 from grokscope.recipes import find_recipe
 from grokscope.spec import RunSpec, to_dict
 
@@ -54,15 +55,17 @@ GROUPS = {
 REST = "attention: divergence, mass, quantiles, entropy, variance"
 
 
-def grow(rounds: int, axes: Sequence[str] = tuple(AXES)) -> dict[str, Any]:
+def grow(rounds: int, sizes: int = 5) -> dict[str, Any]:
+    """Along every axis, at its first `sizes` sizes."""
     return {
-        "axes": [_grow_along(axis, rounds) for axis in axes],
+        "axes": [_grow_along(axis, rounds, sizes) for axis in AXES],
         "measures": [_cost_of_measures(scale, rounds) for scale in SCALES],
     }
 
 
-def _grow_along(axis: str, rounds: int) -> dict[str, Any]:
+def _grow_along(axis: str, rounds: int, sizes: int) -> dict[str, Any]:
     title, values, change = AXES[axis]
+    values = values[:sizes]
     print(f"growth with {title}", flush=True)
     with contextlib.ExitStack() as stack:
         teams: dict[str, Team] = {}
@@ -71,10 +74,7 @@ def _grow_along(axis: str, rounds: int) -> dict[str, Any]:
             team = stack.enter_context(one_process(LAB, GROKSCOPE_CACHE=""))
             first[str(value)] = team.prepare("lab", [_problem(BASE.replace(**change(value)))])
             teams[str(value)] = team
-        work = {
-            name: clocked(lambda team=team: team.turn("lab", EPOCHS))
-            for name, team in teams.items()
-        }
+        work = {name: partial(team.turn, "lab", EPOCHS) for name, team in teams.items()}
         seconds = take_turns(work, rounds)
         points = [
             {
@@ -106,8 +106,7 @@ def _cost_of_measures(scale: str, rounds: int) -> dict[str, Any]:
         times = child.ask("columns", kind="lab", groups=groups, rounds=rounds)
         parts = child.ask("parts", kind="lab")
     rows = [
-        {"group": group, "columns": len(groups[group]), "seconds": times[group]}
-        for group in groups
+        {"group": group, "columns": len(groups[group]), "seconds": times[group]} for group in groups
     ]
     for row in rows:
         middle = 1e3 * statistics.median(row["seconds"])
@@ -133,9 +132,7 @@ def _problem(spec: RunSpec) -> dict[str, Any]:
     return {"spec": to_dict(spec)}
 
 
-def fit_exponent(
-    values: Sequence[float], costs: Sequence[float]
-) -> tuple[float, float, float]:
+def fit_exponent(values: Sequence[float], costs: Sequence[float]) -> tuple[float, float, float]:
     """Slope b of log cost = a + b log value by least squares, with its 95 % interval (Student)."""
     x, y = np.log(np.asarray(values, float)), np.log(np.asarray(costs, float))
     if len(x) < 3:

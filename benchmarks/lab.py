@@ -94,9 +94,7 @@ class Lab:
         return {"epoch": middle["epoch"] / self.every, "row": middle["row"]}
 
     def column_names(self) -> list[str]:
-        return list(
-            jax.eval_shape(lambda: measure(self.form, self.states[0], self.members[0]))
-        )
+        return list(jax.eval_shape(lambda: measure(self.form, self.states[0], self.members[0])))
 
     def columns(self, groups: dict[str, list[str]], rounds: int = 5) -> dict[str, list[float]]:
         """Seconds of a row with the columns of the first group, the first two, and so on, in each

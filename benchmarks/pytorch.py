@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,11 @@ from torch import nn
 from benchmarks.teams import serve
 from benchmarks.textbook import Loop, Shortcut, Textbook, cross_entropy, make_optimiser
 
-COMPILED = torch.compile(cross_entropy)  # one for all members: their weights are its inputs
+
+@cache
+def compile_loss() -> Callable[..., Any]:
+    """One for all members: their weights are its inputs."""
+    return torch.compile(cross_entropy)
 
 
 def read(problem: dict[str, Any]) -> dict[str, Any]:
@@ -43,10 +48,11 @@ class Plain:
         self.problems = problems
         self.members = [self._member(problem) for problem in problems]
 
-    def _member(self, problem: dict[str, Any]) -> Loop:
+    def _member(self, problem: dict[str, Any], double: bool = False) -> Loop:
         data = read(problem)
-        loss_of = COMPILED if self.compiled else cross_entropy
-        return Loop(self.model(data["weights"]), loss_of, data, self.fused)
+        loss_of = compile_loss() if self.compiled else cross_entropy
+        model = self.model(data["weights"])
+        return Loop(model.double() if double else model, loss_of, data, self.fused)
 
     def warm_up(self) -> None:
         self.advance(1)
@@ -56,9 +62,9 @@ class Plain:
             for _ in range(epochs):
                 member.epoch()
 
-    def losses(self, epochs: int) -> list[float]:
-        """Of the first member, from its initial weights."""
-        member = self._member(self.problems[0])
+    def losses(self, epochs: int, double: bool = False) -> list[float]:
+        """Of the first member, from its initial weights; on request in double precision."""
+        member = self._member(self.problems[0], double)
         return [float(member.epoch()) for _ in range(epochs)]
 
 

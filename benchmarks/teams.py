@@ -1,8 +1,8 @@
 """Processes that stay and take turns, so that thread pools of different libraries never meet and
 what is compared is still measured side by side.
 
-A child reads one JSON object a line and answers with one. It works only while it is asked to; a team
-is a set of children that work at the same time, each on its share of the members.
+A child reads one JSON object a line and answers with one. It works only while it is asked to; a
+team is a set of children that work at the same time, each on its share of the members.
 """
 
 from __future__ import annotations

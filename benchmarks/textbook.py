@@ -1,8 +1,9 @@
 """The same training in PyTorch, as users write it: a module and a loop.
 
 `Textbook` computes keys and values at every position of every example. `Shortcut` is the same
-function with the exact short cut of `grokscope.models.minimal` by hand: the query token is constant,
-so scores and values are look-ups in tables with a row a token. Both have the same parameters.
+function with the exact short cut of `grokscope.models.minimal` by hand: the query token is
+constant, so scores and values are look-ups in tables with a row a token. Both have the same
+parameters.
 
 This module knows neither JAX nor the lab. n examples, T positions, d width, V tokens, C classes.
 """
@@ -82,7 +83,7 @@ class Loop:
 
     def __init__(
         self,
-        model: nn.Module,
+        model: Textbook,
         loss_of: Callable[[nn.Module, Tensor, Tensor], Tensor],
         problem: Mapping[str, Any],
         fused: bool = False,
