@@ -10,6 +10,7 @@ from typing import Any
 import altair as alt
 import numpy as np
 
+from benchmarks.comparison import CONTENDERS
 from benchmarks.growth import fit_exponent, middles
 from grokscope.report.layers import inline
 from grokscope.report.theme import arm_colour, theme
@@ -31,7 +32,7 @@ def draw(measured: Mapping[str, Any]) -> dict[str, alt.TopLevelMixin]:
     figures["members"] = draw_power_laws(
         members_series(measured["comparison"]),
         "members trained",
-        "Milliseconds an epoch of all members, paper scale",
+        "Milliseconds an epoch, paper scale",
     )
     figures["measures"] = draw_measures(growth["measures"])
     for name, key, factor, title in (
@@ -83,7 +84,8 @@ def draw_comparison(comparison: Mapping[str, Any]) -> alt.TopLevelMixin:
         for row in comparison["times"]
     ]
     counts = sorted({row["members"] for row in rows}, key=int)
-    order = list(dict.fromkeys(row["contender"] for row in rows))
+    present = {row["contender"] for row in rows}
+    order = [contender.name for contender in CONTENDERS if contender.name in present]
     return (
         alt.Chart(inline(rows))
         .mark_point(filled=True, size=64, opacity=0.9)
@@ -91,8 +93,10 @@ def draw_comparison(comparison: Mapping[str, Any]) -> alt.TopLevelMixin:
             x=alt.X(
                 "milliseconds:Q",
                 title="Milliseconds a member and epoch (log scale)",
-                scale=alt.Scale(type="log", nice=True),
-                axis=alt.Axis(format="~g", grid=True),
+                scale=alt.Scale(type="log", nice=False, padding=10),
+                axis=alt.Axis(
+                    format="~g", grid=True, values=_ticks([row["milliseconds"] for row in rows])
+                ),
             ),
             y=alt.Y("contender:N", title=None, sort=order, axis=alt.Axis(labelLimit=260)),
             color=alt.Color(
@@ -187,7 +191,7 @@ def draw_measures(measures: Sequence[Mapping[str, Any]]) -> alt.TopLevelMixin:
 def draw_breakdown(breakdown: Mapping[str, Any]) -> alt.TopLevelMixin:
     total = sum(breakdown["seconds"].values())
     rows = [
-        {"part": name, "share": seconds / total, "text": f"{seconds / total:.1%}"}
+        {"part": name, "share": seconds / total, "text": f"{100 * seconds / total:.1f} %"}
         for name, seconds in breakdown["seconds"].items()
     ]
     y = alt.Y("part:N", title=None, sort=list(breakdown["seconds"]))

@@ -137,9 +137,12 @@ def fit_exponent(values: Sequence[float], costs: Sequence[float]) -> tuple[float
     x, y = np.log(np.asarray(values, float)), np.log(np.asarray(costs, float))
     if len(x) < 3:
         raise ValueError(f"{len(x)} sizes give no interval; at least 3 are needed.")
-    line = stats.linregress(x, y)
-    half = stats.t.ppf(0.975, len(x) - 2) * line.stderr
-    return float(line.slope), float(line.slope - half), float(line.slope + half)
+    spread = ((x - x.mean()) ** 2).sum()
+    slope = ((x - x.mean()) * y).sum() / spread
+    residuals = y - y.mean() - slope * (x - x.mean())
+    error = np.sqrt((residuals**2).sum() / (len(x) - 2) / spread)
+    half = stats.t.ppf(0.975, len(x) - 2) * error
+    return float(slope), float(slope - half), float(slope + half)
 
 
 def middles(points: Sequence[Mapping[str, Any]]) -> list[float]:
