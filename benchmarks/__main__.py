@@ -19,7 +19,7 @@ from typing import Any
 
 from benchmarks import page
 from benchmarks.breakdown import break_down
-from benchmarks.comparison import MODELBATCH, compare
+from benchmarks.comparison import MODELBATCH, SCALES, compare
 from benchmarks.fixed import measure_fixed
 from benchmarks.growth import grow
 from benchmarks.storage import measure_store
@@ -29,8 +29,10 @@ ROOT = Path(__file__).parent.parent
 COMMANDS = {"quick": "bench", "full": "bench-full"}
 PARTS: dict[str, dict[str, Callable[[], dict[str, Any]]]] = {
     "quick": {
-        "comparison": lambda: compare(rounds=3, members=(1, 5), scales={"paper": "paper-noise"}),
-        "growth": lambda: grow(rounds=3, sizes=3),
+        "comparison": lambda: compare(
+            3, members=(1,), scales={"paper": SCALES["paper"]}, epochs=50
+        ),
+        "growth": lambda: grow(rounds=3, axes=("modulus",), sizes=3, scales=("laptop",)),
         "storage": lambda: measure_store((10, 100, 1000), repetitions=1),
         "breakdown": lambda: break_down("3", "smoke", seeds=3),
         "fixed": lambda: measure_fixed(rounds=3, snapshots=20),

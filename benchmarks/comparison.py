@@ -31,6 +31,7 @@ LAB, TORCH = "benchmarks.lab", "benchmarks.pytorch"
 TOLERANCE = 0.01  # largest relative difference between two curves of the training loss
 EPOCHS = 25  # a turn: one row of the lab's curve
 FEW = 5  # a turn of a contender that would take minutes otherwise
+FEW_ROUNDS = 3  # with several members, where a round takes a minute
 
 Where = Literal["one process", "process a core", "default"]
 
@@ -62,8 +63,15 @@ CONTENDERS = (
     Contender("PyTorch loop", TORCH, "plain"),
     Contender("PyTorch loop, compiled", TORCH, "plain compiled"),
     Contender("PyTorch short cut", TORCH, "by hand"),
+    Contender("PyTorch short cut, embedding_bag", TORCH, "by hand, bagged"),
+    Contender(
+        "PyTorch short cut, embedding_bag, process a core",
+        TORCH,
+        "by hand, bagged",
+        "process a core",
+        SEVERAL,
+    ),
     Contender("PyTorch short cut, compiled", TORCH, "by hand compiled"),
-    Contender("PyTorch short cut, process a core", TORCH, "by hand", "process a core", SEVERAL),
     Contender("modelbatch", TORCH, "modelbatch"),
     Contender("floor", LAB, "floor", trains=False),
     Contender("floor, process a core", LAB, "floor", "process a core", SEVERAL, trains=False),
@@ -143,7 +151,7 @@ def _compare_at(
                 c.name: partial(teams.get(c.module, c.team(count)).turn, c.kind, turns[c.name])
                 for c in here
             }
-            seconds = take_turns(work, rounds)
+            seconds = take_turns(work, rounds if count == 1 else min(rounds, FEW_ROUNDS))
             for contender in here:
                 per_epoch = [s / turns[contender.name] for s in seconds[contender.name]]
                 times.append(

@@ -29,10 +29,9 @@ def draw(measured: Mapping[str, Any]) -> dict[str, alt.TopLevelMixin]:
             "an epoch": list(zip(values, [1e3 * m for m in middles(axis["points"])], strict=True))
         }
         figures[axis["axis"]] = draw_power_laws(line, axis["title"], "Milliseconds an epoch")
+    series = members_series(measured["comparison"])
     figures["members"] = draw_power_laws(
-        members_series(measured["comparison"]),
-        "members trained",
-        "Milliseconds an epoch, paper scale",
+        series, "members trained", "Milliseconds an epoch, paper scale"
     )
     figures["measures"] = draw_measures(growth["measures"])
     for name, key, factor, title in (

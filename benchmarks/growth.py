@@ -55,11 +55,16 @@ GROUPS = {
 REST = "attention: divergence, mass, quantiles, entropy, variance"
 
 
-def grow(rounds: int, sizes: int = 5) -> dict[str, Any]:
-    """Along every axis, at its first `sizes` sizes."""
+def grow(
+    rounds: int,
+    axes: Sequence[str] = tuple(AXES),
+    sizes: int = 5,
+    scales: Sequence[str] = tuple(SCALES),
+) -> dict[str, Any]:
+    """Along some axes, at their first `sizes` sizes; what measuring costs at some scales."""
     return {
-        "axes": [_grow_along(axis, rounds, sizes) for axis in AXES],
-        "measures": [_cost_of_measures(scale, rounds) for scale in SCALES],
+        "axes": [_grow_along(axis, rounds, sizes) for axis in axes],
+        "measures": [_cost_of_measures(scale, rounds) for scale in scales],
     }
 
 

@@ -19,7 +19,12 @@ from grokscope.report.files import save_chart, write_between, write_file
 
 PARTS = ("about", "comparison", "growth", "storage", "breakdown", "fixed")
 BEGIN, END = "<!-- speed: made by make bench-full -->", "<!-- end of speed -->"
-OURS, LOOP, BY_HAND, FLOOR = "grokscope", "PyTorch loop", "PyTorch short cut", "floor"
+OURS, LOOP, FLOOR = "grokscope", "PyTorch loop", "floor"
+SHORT_CUTS = {
+    "look-up and sum": "PyTorch short cut",
+    "`embedding_bag`": "PyTorch short cut, embedding_bag",
+    "compiled": "PyTorch short cut, compiled",
+}
 WHAT = {
     "grokscope": "what `grokscope train` does: every default measure, every 25 epochs",
     "grokscope, without measures": "the same epochs, nothing measured",
@@ -28,8 +33,10 @@ WHAT = {
     "PyTorch loop": "an `nn.Module` and a training loop, eager, nothing measured",
     "PyTorch loop, compiled": "the same with model and loss under `torch.compile`",
     "PyTorch short cut": "the lab's exact short cut by hand in PyTorch, eager, fused AdamW",
-    "PyTorch short cut, compiled": "the same with model and loss under `torch.compile`",
-    "PyTorch short cut, process a core": "the eager short cut in a process a core",
+    "PyTorch short cut, embedding_bag": "the same with look-up and sum in one call, the fastest "
+    "eager form that we found",
+    "PyTorch short cut, embedding_bag, process a core": "the same in a process a core",
+    "PyTorch short cut, compiled": "the short cut with model and loss under `torch.compile`",
     "modelbatch": "the textbook modules stacked by `modelbatch` from PyPI, eager",
     "floor": "the six matrix products of the MLP alone, in JAX: no epoch can do without them",
     "floor, process a core": "the same in a process a core",
@@ -149,7 +156,7 @@ def list_goals(measured: Mapping[str, Any]) -> list[Goal]:
     comparison, breakdown = measured["comparison"], measured["breakdown"]
     most = max(row["members"] for row in comparison["times"])
     one, many = (seconds_of(comparison, "paper", count, OURS) for count in (1, most))
-    scaling = statistics.median(many) / statistics.median(one) if one and many else None
+    scaling = statistics.median(many) / statistics.median(one) if most > 1 else None
     worst = max((row["difference"] for row in comparison["losses"]), default=None)
     idle = breakdown["seconds"]["idle"] / sum(breakdown["seconds"].values())
     return [
@@ -159,11 +166,14 @@ def list_goals(measured: Mapping[str, Any]) -> list[Goal]:
             8.0,
             True,
         ),
-        Goal(
-            "at least 1.5 times as fast as the short cut by hand in PyTorch",
-            ratio(comparison, 1, BY_HAND, OURS),
-            1.5,
-            True,
+        *(
+            Goal(
+                f"at least 1.5 times as fast as the short cut by hand in PyTorch: {form}",
+                ratio(comparison, 1, name, OURS),
+                1.5,
+                True,
+            )
+            for form, name in SHORT_CUTS.items()
         ),
         Goal(
             "at most 1.35 times the floor",
@@ -458,7 +468,7 @@ def _method(measured: Mapping[str, Any]) -> list[str]:
     ]
 
 
-SHOWN = (FLOOR, OURS, "PyTorch short cut, compiled", BY_HAND, "PyTorch loop, compiled", LOOP)
+SHOWN = (FLOOR, OURS, *SHORT_CUTS.values(), "PyTorch loop, compiled", LOOP)
 
 
 def speed_table(measured: Mapping[str, Any]) -> str:
@@ -479,6 +489,6 @@ def speed_table(measured: Mapping[str, Any]) -> str:
     lines += [
         "",
         f"{met} of {len(goals)} goals are met. [docs/performance.md](docs/performance.md) has "
-        "them, 1 to 20 members, how cost grows, the store, and where the time of a reproduction goes.",
+        "them, 1 to 20 members, how cost grows, the store, and where a reproduction's time goes.",
     ]
     return "\n".join(lines) + "\n"

@@ -17,7 +17,7 @@ from safetensors.numpy import load_file
 from torch import nn
 
 from benchmarks.teams import serve
-from benchmarks.textbook import Loop, Shortcut, Textbook, cross_entropy, make_optimiser
+from benchmarks.textbook import Bagged, Loop, Shortcut, Textbook, cross_entropy, make_optimiser
 
 
 @cache
@@ -73,6 +73,10 @@ class ByHand(Plain):
 
     model = Shortcut
     fused = True
+
+
+class ByHandBagged(ByHand):
+    model = Bagged
 
 
 class PlainCompiled(Plain):
@@ -164,6 +168,7 @@ KINDS: dict[str, Callable[[list[Any]], Any]] = {
     "plain": Plain,
     "plain compiled": PlainCompiled,
     "by hand": ByHand,
+    "by hand, bagged": ByHandBagged,
     "by hand compiled": ByHandCompiled,
     "modelbatch": Stacked,
     "floor": Floor,
