@@ -31,7 +31,7 @@ pages: setup
 
 # Speed, measured: docs/performance.md. The contenders in PyTorch need the extra `torch`.
 bench: setup
-	$(BIN)/python -m benchmarks quick
+	$(BIN)/python -m benchmarks quick --readme README.md
 
 bench-full: setup
 	$(BIN)/python -m benchmarks full --readme README.md

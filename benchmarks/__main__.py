@@ -23,7 +23,7 @@ from benchmarks.comparison import MODELBATCH, SCALES, compare
 from benchmarks.fixed import measure_fixed
 from benchmarks.growth import grow
 from benchmarks.storage import measure_store
-from grokscope.provenance import count_cores, find_commit
+from grokscope.provenance import count_cores, describe_machine, find_commit
 
 ROOT = Path(__file__).parent.parent
 COMMANDS = {"quick": "bench", "full": "bench-full"}
@@ -86,6 +86,7 @@ def describe(mode: str, minutes: float) -> dict[str, Any]:
         "cores": count_cores(),
         "memory": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         "system": platform.system(),
+        "backend": describe_machine()["backend"],
         "versions": versions,
         "date": datetime.now(UTC).date().isoformat(),
         "commit": find_commit() or "unknown",

@@ -11,7 +11,7 @@ import altair as alt
 import numpy as np
 
 from benchmarks.comparison import CONTENDERS
-from benchmarks.growth import fit_exponent, middles
+from benchmarks.growth import BASE, SHORTEST, fit_exponent, middles
 from grokscope.report.layers import inline
 from grokscope.report.theme import arm_colour, theme
 
@@ -58,7 +58,12 @@ def draw(measured: Mapping[str, Any]) -> dict[str, alt.TopLevelMixin]:
 
 
 def _base(axis: Mapping[str, Any]) -> float:
-    return {"modulus": 59, "width": 64, "length": 5}[axis["axis"]]
+    """The size that laptop scale has."""
+    return {
+        "modulus": BASE.task.modulus,
+        "width": BASE.model.width,
+        "length": SHORTEST,
+    }[axis["axis"]]
 
 
 def members_series(comparison: Mapping[str, Any]) -> dict[str, list[tuple[float, float]]]:

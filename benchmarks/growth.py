@@ -20,6 +20,7 @@ from grokscope.recipes import find_recipe
 from grokscope.spec import RunSpec, to_dict
 
 BASE = find_recipe(SCALES["laptop"])
+SHORTEST = 5  # two operands, two distractors, the query
 # name: (what grows, its values, the changes that a value makes)
 AXES: dict[str, tuple[str, Sequence[int], Callable[[int], dict[str, Any]]]] = {
     "modulus": (
@@ -34,7 +35,7 @@ AXES: dict[str, tuple[str, Sequence[int], Callable[[int], dict[str, Any]]]] = {
     ),
     "length": (
         "sequence length T",
-        (5, 9, 17, 33, 65),
+        (SHORTEST, 9, 17, 33, 65),
         lambda length: {"task.length": length},
     ),
 }

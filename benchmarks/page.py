@@ -18,7 +18,7 @@ from grokscope.errors import StoreError
 from grokscope.report.files import save_chart, write_between, write_file
 
 PARTS = ("about", "comparison", "growth", "storage", "breakdown", "fixed")
-BEGIN, END = "<!-- speed: made by make bench-full -->", "<!-- end of speed -->"
+BEGIN, END = "<!-- speed: made by make bench -->", "<!-- end of speed -->"
 OURS, LOOP, FLOOR = "grokscope", "PyTorch loop", "floor"
 SHORT_CUTS = {
     "look-up and sum": "PyTorch short cut",
@@ -125,8 +125,8 @@ def _head(about: Mapping[str, Any]) -> list[str]:
         f"*Made by `make {about['command']}` from the measurements in `results/performance`; not "
         "edited by hand.*",
         "",
-        f"- Machine: {about['processor']}, {about['cores']} cores, "
-        f"{about['memory'] / 2**30:.0f} GB of memory, {about['system']}, no accelerator.",
+        f"- Machine: {about['processor']}, {about['cores']} cores, {about['memory'] / 2**30:.0f} GB "
+        f"of memory, {about['system']}, JAX on {about['backend']}.",
         f"- Versions: {versions}.",
         f"- {about['date']}, commit {about['commit']}, {about['minutes']:.0f} minutes.",
         "",
@@ -475,7 +475,7 @@ def speed_table(measured: Mapping[str, Any]) -> str:
     """The few numbers that the README has."""
     comparison, about = measured["comparison"], measured["about"]
     lines = [
-        f"| one epoch at paper scale, {about['cores']} cores, no accelerator | ms | ratio |",
+        f"| one epoch at paper scale, {about['cores']} cores | ms | ratio |",
         "|---|---|---|",
     ]
     for name in SHOWN:

@@ -69,27 +69,28 @@ class Child:
 
 
 class Team:
-    """Children that work together; members are dealt out in turn."""
+    """Children that work together; members are dealt out in turn, so that some children may have
+    nothing to do."""
 
     def __init__(self, children: Sequence[Child]) -> None:
         self.children = children
-
-    def ask_all(self, do: str, orders: Sequence[Mapping[str, Any]]) -> list[Any]:
-        busy = list(zip(self.children, orders, strict=True))
-        for child, order in busy:
-            child.send(do, **order)
-        return [child.receive() for child, _ in busy]
+        self.busy: dict[str, Sequence[Child]] = {}  # by kind: those with members
 
     def prepare(self, kind: str, problems: Sequence[Any]) -> float:
         """Seconds until every child has data, a compiled program and one call behind it."""
-        count = len(self.children)
-        orders = [{"kind": kind, "problems": problems[i::count]} for i in range(count)]
-        return max(self.ask_all("prepare", orders))
+        self.busy[kind] = self.children[: len(problems)]
+        count = len(self.busy[kind])
+        for index, child in enumerate(self.busy[kind]):
+            child.send("prepare", kind=kind, problems=problems[index::count])
+        return max(child.receive() for child in self.busy[kind])
 
     def turn(self, kind: str, epochs: int) -> float:
         """Seconds for `epochs` epochs of every member."""
         began = time.perf_counter()
-        self.ask_all("turn", [{"kind": kind, "epochs": epochs}] * len(self.children))
+        for child in self.busy[kind]:
+            child.send("turn", kind=kind, epochs=epochs)
+        for child in self.busy[kind]:
+            child.receive()
         return time.perf_counter() - began
 
 

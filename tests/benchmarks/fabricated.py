@@ -53,6 +53,7 @@ def make() -> dict[str, Any]:
             "cores": 2,
             "memory": 8 * 2**30,
             "system": "Linux",
+            "backend": "cpu",
             "versions": {"python": "3.11.0"},
             "date": "2026-01-01",
             "commit": "abc1234",

@@ -47,6 +47,14 @@ def test_a_missing_contender_meets_no_goal(measured):
     assert "PyTorch loop:" not in page.speed_table(without)
 
 
+def test_one_member_alone_has_no_scaling(measured):
+    times = [row for row in measured["comparison"]["times"] if row["members"] == 1]
+    alone = {**measured, "comparison": {**measured["comparison"], "times": times}}
+    (goal,) = [goal for goal in page.list_goals(alone) if "members cost" in goal.says]
+    assert goal.verdict == "not measured"
+    assert draw(alone).keys() == draw(measured).keys()
+
+
 def test_page(measured, tmp_path):
     for part, data in measured.items():
         page.save(tmp_path / "results", part, data)

@@ -20,14 +20,18 @@ def path():
 
 
 def test_members_are_dealt_out(path):
+    cores = count_cores()
+    names = [str(number) for number in range(2 * cores + 1)]
     with process_per_core(CHILD, PYTHONPATH=path) as team:
-        assert team.prepare("counting", list("abcde")) > 0
+        assert team.prepare("counting", names) > 0
         assert team.turn("counting", 5) > 0
         team.turn("counting", 2)
         reports = [child.ask("report", kind="counting") for child in team.children]
-    assert len(reports) == count_cores()
-    assert sorted(name for report in reports for name in report["problems"]) == list("abcde")
-    assert max(len(r["problems"]) for r in reports) <= -(-5 // count_cores())
+        team.prepare("counting", ["alone"])
+        team.turn("counting", 1)
+        assert team.children[0].ask("report", kind="counting")["problems"] == ["alone"]
+    assert sorted(name for report in reports for name in report["problems"]) == sorted(names)
+    assert sorted(len(report["problems"]) for report in reports) == [2] * (cores - 1) + [3]
     assert {(report["epochs"], report["threads"]) for report in reports} == {(7, "1")}
 
 
