@@ -23,6 +23,7 @@ from benchmarks.comparison import MODELBATCH, SCALES, compare
 from benchmarks.fixed import measure_fixed
 from benchmarks.growth import grow
 from benchmarks.storage import measure_store
+from grokscope.errors import GrokscopeError, suggest
 from grokscope.provenance import count_cores, describe_machine, find_commit
 
 ROOT = Path(__file__).parent.parent
@@ -48,17 +49,26 @@ PARTS: dict[str, dict[str, Callable[[], dict[str, Any]]]] = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("what", choices=["quick", "full", "page"])
     parser.add_argument("parts", nargs="*", metavar="part", help="measure these parts alone")
     parser.add_argument("--results", type=Path, default=ROOT / "results" / "performance")
     parser.add_argument("--docs", type=Path, default=ROOT / "docs")
     parser.add_argument("--readme", type=Path, help="a file with the two marks of the speed table")
     options = parser.parse_args()
-    if options.what != "page":
-        measure(options.what, options.parts, options.results)
-    for path in page.write(options.results, options.docs, options.readme):
-        print(path)
+    for name in set(options.parts) - set(PARTS["quick"]):
+        parser.error(f"There is no part {name!r}.{suggest(name, PARTS['quick'])}")
+    try:
+        if options.what != "page":
+            measure(options.what, options.parts, options.results)
+        for path in page.write(options.results, options.docs, options.readme):
+            print(path)
+    except GrokscopeError as error:
+        parser.exit(1, f"{error}\n")
 
 
 def measure(mode: str, wanted: list[str], results: Path) -> None:

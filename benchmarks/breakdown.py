@@ -82,7 +82,8 @@ def account(
     ended: float,
     share: float,
 ) -> dict[str, float]:
-    """The workers' notes as core-seconds of the whole; `share` of advancing is measuring."""
+    """The notes of workers that were started together, as core-seconds of the whole; `share` of
+    advancing is measuring."""
     names = ("compile", "train and measure", "data", "write", "wait")
     spent = {name: sum(note["seconds"].get(name, 0.0) for note in notes) for name in names}
     alive = sum(note["ended"] - note["ready"] for note in notes)

@@ -119,14 +119,15 @@ def render(measured: Mapping[str, Any]) -> str:
 
 def _head(about: Mapping[str, Any]) -> list[str]:
     versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
+    memory = f"{about['memory'] / 2**30:.0f} GB"
     return [
         "# Performance",
         "",
         f"*Made by `make {about['command']}` from the measurements in `results/performance`; not "
         "edited by hand.*",
         "",
-        f"- Machine: {about['processor']}, {about['cores']} cores, {about['memory'] / 2**30:.0f} GB "
-        f"of memory, {about['system']}, JAX on {about['backend']}.",
+        f"- Machine: {about['processor']}, {about['cores']} cores, {memory} of memory, "
+        f"{about['system']}, JAX on {about['backend']}.",
         f"- Versions: {versions}.",
         f"- {about['date']}, commit {about['commit']}, {about['minutes']:.0f} minutes.",
         "",
