@@ -60,6 +60,7 @@ CONTENDERS = (
     Contender("grokscope, without measures", LAB, "unmeasured", "default"),
     Contender("grokscope, one process", LAB, "lab", members=SEVERAL),
     Contender("grokscope, one process, vmap", LAB, "vmap", members=SEVERAL),
+    Contender("PyTorch loop, all positions", TORCH, "all positions", members=(1, 5)),
     Contender("PyTorch loop", TORCH, "plain"),
     Contender("PyTorch loop, compiled", TORCH, "plain compiled"),
     Contender("PyTorch short cut", TORCH, "by hand"),

@@ -19,7 +19,11 @@ from grokscope.report.files import save_chart, write_between, write_file
 
 PARTS = ("about", "comparison", "growth", "storage", "breakdown", "fixed")
 BEGIN, END = "<!-- speed: made by make bench -->", "<!-- end of speed -->"
-OURS, LOOP, FLOOR = "grokscope", "PyTorch loop", "floor"
+OURS, FLOOR = "grokscope", "floor"
+LOOPS = {
+    "every position": "PyTorch loop, all positions",
+    "only what the last position needs": "PyTorch loop",
+}
 SHORT_CUTS = {
     "look-up and sum": "PyTorch short cut",
     "`embedding_bag`": "PyTorch short cut, embedding_bag",
@@ -30,8 +34,10 @@ WHAT = {
     "grokscope, without measures": "the same epochs, nothing measured",
     "grokscope, one process": "the members one after the other in one process on all cores",
     "grokscope, one process, vmap": "the members as one batched program in one process",
-    "PyTorch loop": "an `nn.Module` and a training loop, eager, nothing measured",
-    "PyTorch loop, compiled": "the same with model and loss under `torch.compile`",
+    "PyTorch loop, all positions": "an `nn.Module` as transformers are usually written, attention, "
+    "MLP and logits at every position, of which the last is read; eager, nothing measured",
+    "PyTorch loop": "the same with everything but keys and values at the last position alone",
+    "PyTorch loop, compiled": "the loop with model and loss under `torch.compile`",
     "PyTorch short cut": "the lab's exact short cut by hand in PyTorch, eager, fused AdamW",
     "PyTorch short cut, embedding_bag": "the same with look-up and sum in one call, the fastest "
     "eager form that we found",
@@ -161,11 +167,14 @@ def list_goals(measured: Mapping[str, Any]) -> list[Goal]:
     worst = max((row["difference"] for row in comparison["losses"]), default=None)
     idle = breakdown["seconds"]["idle"] / sum(breakdown["seconds"].values())
     return [
-        Goal(
-            "at least 8 times as fast as the PyTorch loop",
-            ratio(comparison, 1, LOOP, OURS),
-            8.0,
-            True,
+        *(
+            Goal(
+                f"at least 8 times as fast as the eager loop in PyTorch: {form}",
+                ratio(comparison, 1, name, OURS),
+                8.0,
+                True,
+            )
+            for form, name in LOOPS.items()
         ),
         *(
             Goal(
@@ -469,7 +478,7 @@ def _method(measured: Mapping[str, Any]) -> list[str]:
     ]
 
 
-SHOWN = (FLOOR, OURS, *SHORT_CUTS.values(), "PyTorch loop, compiled", LOOP)
+SHOWN = (FLOOR, OURS, *SHORT_CUTS.values(), "PyTorch loop, compiled", *LOOPS.values())
 
 
 def speed_table(measured: Mapping[str, Any]) -> str:

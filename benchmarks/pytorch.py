@@ -17,7 +17,15 @@ from safetensors.numpy import load_file
 from torch import nn
 
 from benchmarks.teams import serve
-from benchmarks.textbook import Bagged, Loop, Shortcut, Textbook, cross_entropy, make_optimiser
+from benchmarks.textbook import (
+    Bagged,
+    Everywhere,
+    Loop,
+    Shortcut,
+    Textbook,
+    cross_entropy,
+    make_optimiser,
+)
 
 
 @cache
@@ -66,6 +74,10 @@ class Plain:
         """Of the first member, from its initial weights; on request in double precision."""
         member = self._member(self.problems[0], double)
         return [float(member.epoch()) for _ in range(epochs)]
+
+
+class AllPositions(Plain):
+    model = Everywhere
 
 
 class ByHand(Plain):
@@ -166,6 +178,7 @@ class Floor:
 
 KINDS: dict[str, Callable[[list[Any]], Any]] = {
     "plain": Plain,
+    "all positions": AllPositions,
     "plain compiled": PlainCompiled,
     "by hand": ByHand,
     "by hand, bagged": ByHandBagged,

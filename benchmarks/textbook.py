@@ -1,9 +1,11 @@
 """The same training in PyTorch, as users write it: a module and a loop.
 
-`Textbook` computes keys and values at every position of every example. `Shortcut` is the same
-function with the exact short cut of `grokscope.models.minimal` by hand: the query token is
-constant, so scores and values are look-ups in tables with a row a token. `Bagged` is the fastest
-way to write that in PyTorch that we found. All have the same parameters.
+`Textbook` computes keys and values at every position of every example, the rest at the query.
+`Everywhere` computes all at every position and reads the last, as transformers are usually written
+(`model(tokens)[:, -1]`). `Shortcut` is the same function with the exact short cut of
+`grokscope.models.minimal` by hand: the query token is constant, so scores and values are look-ups
+in tables with a row a token. `Bagged` is the fastest way to write that in PyTorch that we found.
+All have the same parameters.
 
 This module knows neither JAX nor the lab. n examples, T positions, d width, V tokens, C classes.
 """
@@ -42,6 +44,14 @@ class Textbook(nn.Module):
         attention = torch.softmax(scores, dim=-1)
         pooled = torch.einsum("nt,ntd->nd", attention, self.value(embedded))
         return self.readout(F.relu(self.hidden(pooled)))
+
+
+class Everywhere(Textbook):
+    def forward(self, tokens: Tensor) -> Tensor:  # (n, T) -> (n, C)
+        embedded = self.embedding(tokens) + self.position.weight  # (n, T, d)
+        query, key, value = self.query(embedded), self.key(embedded), self.value(embedded)
+        pooled = F.scaled_dot_product_attention(query, key, value)  # (n, T, d)
+        return self.readout(F.relu(self.hidden(pooled)))[:, -1]
 
 
 class Shortcut(Textbook):

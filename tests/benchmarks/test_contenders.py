@@ -7,7 +7,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from benchmarks.comparison import export_problems, largest_difference
-from benchmarks.textbook import Bagged, Shortcut, Textbook
+from benchmarks.textbook import Bagged, Everywhere, Shortcut, Textbook
 
 from benchmarks import lab, pytorch
 from grokscope.engine.compilation import prepare
@@ -32,7 +32,7 @@ def test_the_lab_agrees(problems, exact):
     assert exact[-1] < 0.99 * exact[0]
 
 
-@pytest.mark.parametrize("kind", ["plain", "by hand", "by hand, bagged"])
+@pytest.mark.parametrize("kind", ["plain", "all positions", "by hand", "by hand, bagged"])
 def test_pytorch_agrees(problems, exact, kind):
     assert largest_difference(exact, pytorch.KINDS[kind](problems).losses(EPOCHS)) < 1e-3
 
@@ -41,7 +41,7 @@ def test_the_short_cut_is_the_same_function(problems):
     data = pytorch.read(problems[0])
     plain, *others = (
         model(data["weights"]).double()(data["tokens"]).detach()
-        for model in (Textbook, Shortcut, Bagged)
+        for model in (Textbook, Everywhere, Shortcut, Bagged)
     )
     for logits in others:
         assert torch.allclose(plain, logits, rtol=0, atol=1e-12)
