@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.comparison import CONTENDERS, EPOCHS
+from benchmarks.comparison import CONTENDERS, EPOCHS, MEMBERS
 from benchmarks.figures import draw
 from benchmarks.growth import fit_exponent, middles
 from benchmarks.teams import median_ratio
@@ -36,7 +36,8 @@ WHAT = {
     "grokscope, one process, vmap": "the members as one batched program in one process",
     "PyTorch loop, all positions": "an `nn.Module` as transformers are usually written, attention, "
     "MLP and logits at every position, of which the last is read; eager, nothing measured",
-    "PyTorch loop": "the same with everything but keys and values at the last position alone",
+    "PyTorch loop": "an `nn.Module` with keys and values at every position and the rest only at "
+    "the last; eager, nothing measured",
     "PyTorch loop, compiled": "the loop with model and loss under `torch.compile`",
     "PyTorch short cut": "the lab's exact short cut by hand in PyTorch, eager, fused AdamW",
     "PyTorch short cut, embedding_bag": "the same with look-up and sum in one call, the fastest "
@@ -71,7 +72,7 @@ class Goal:
     def measured(self) -> str:
         if self.value is None:
             return ""
-        return _percent(self.value) if self.share else f"{self.value:.2f}×"
+        return _percent(self.value, 2) if self.share else f"{self.value:.2f}×"
 
 
 def write(results: Path, docs: Path, readme: Path | None = None) -> list[Path]:
@@ -161,9 +162,9 @@ def ratio(
 
 def list_goals(measured: Mapping[str, Any]) -> list[Goal]:
     comparison, breakdown = measured["comparison"], measured["breakdown"]
-    most = max(row["members"] for row in comparison["times"])
+    most = MEMBERS[-1]
     one, many = (seconds_of(comparison, "paper", count, OURS) for count in (1, most))
-    scaling = statistics.median(many) / statistics.median(one) if most > 1 else None
+    scaling = statistics.median(many) / statistics.median(one) if one and many else None
     worst = max((row["difference"] for row in comparison["losses"]), default=None)
     idle = breakdown["seconds"]["idle"] / sum(breakdown["seconds"].values())
     return [
