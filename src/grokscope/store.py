@@ -145,7 +145,8 @@ class Store:
         """Names of all entries that look like runs."""
         if not self.root.is_dir():
             return []
-        return sorted(p.name for p in self.root.iterdir() if _is_id(p.name) and p.is_dir())
+        with os.scandir(self.root) as entries:  # tells directories without asking for each
+            return sorted(entry.name for entry in entries if _is_id(entry.name) and entry.is_dir())
 
     def runs(self) -> list[Run]:
         """Every run that can be read; what cannot is `verify`'s matter."""
