@@ -78,6 +78,26 @@ CONTENDERS = (
     Contender("floor, process a core", LAB, "floor", "process a core", SEVERAL, trains=False),
     Contender("floor in PyTorch", TORCH, "floor", trains=False),
 )
+WHAT = {
+    "grokscope": "what `grokscope train` does: every default measure, every 25 epochs",
+    "grokscope, without measures": "the same epochs, nothing measured",
+    "grokscope, one process": "the members one after the other in one process on all cores",
+    "grokscope, one process, vmap": "the members as one batched program in one process",
+    "PyTorch loop, all positions": "an `nn.Module` as transformers are usually written, attention, "
+    "MLP and logits at every position, of which the last is read; eager, nothing measured",
+    "PyTorch loop": "an `nn.Module` with keys and values at every position and the rest only at "
+    "the last; eager, nothing measured",
+    "PyTorch loop, compiled": "the loop with model and loss under `torch.compile`",
+    "PyTorch short cut": "the lab's exact short cut by hand in PyTorch, eager, fused AdamW",
+    "PyTorch short cut, embedding_bag": "the same with look-up and sum in one call, the fastest "
+    "eager form that we found",
+    "PyTorch short cut, embedding_bag, process a core": "the same in a process a core",
+    "PyTorch short cut, compiled": "the short cut with model and loss under `torch.compile`",
+    "modelbatch": "the textbook modules stacked by `modelbatch` from PyPI, eager",
+    "floor": "the six matrix products of the MLP alone, in JAX: no epoch can do without them",
+    "floor, process a core": "the same in a process a core",
+    "floor in PyTorch": "the same products in PyTorch",
+}
 REFERENCE = next(c for c in CONTENDERS if c.kind == "plain")
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from benchmarks.figures import draw
+from benchmarks.goals import list_goals
 from benchmarks.growth import fit_exponent, split_columns
 from benchmarks.teams import median_ratio
 from fabricated import make
@@ -25,7 +26,7 @@ def measured():
 
 def test_goals(measured):
     """10 ms beside 20, 100, 14 and 8, twenty members for twenty times one, 14 of 200 s idle."""
-    found = {goal.says: (goal.measured, goal.verdict) for goal in page.list_goals(measured)}
+    found = {goal.says: (goal.measured, goal.verdict) for goal in list_goals(measured)}
     assert list(found.values()) == [
         ("2.00×", "**missed**"),
         ("10.00×", "met"),
@@ -42,7 +43,7 @@ def test_goals(measured):
 def test_a_missing_contender_meets_no_goal(measured):
     times = [r for r in measured["comparison"]["times"] if r["contender"] != "PyTorch loop"]
     without = {**measured, "comparison": {**measured["comparison"], "times": times, "losses": []}}
-    verdicts = [goal.verdict for goal in page.list_goals(without)]
+    verdicts = [goal.verdict for goal in list_goals(without)]
     assert verdicts[1] == "not measured"
     assert verdicts[7] == "not measured"
     assert "PyTorch loop:" not in page.speed_table(without)
@@ -51,7 +52,7 @@ def test_a_missing_contender_meets_no_goal(measured):
 def test_one_member_alone_has_no_scaling(measured):
     times = [row for row in measured["comparison"]["times"] if row["members"] == 1]
     alone = {**measured, "comparison": {**measured["comparison"], "times": times}}
-    (goal,) = [goal for goal in page.list_goals(alone) if "members cost" in goal.says]
+    (goal,) = [goal for goal in list_goals(alone) if "members cost" in goal.says]
     assert (goal.bound, goal.verdict) == (20, "not measured")
     assert draw(alone).keys() == draw(measured).keys()
 
