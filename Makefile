@@ -2,7 +2,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo test lint bench pages setup clean
+.PHONY: demo test lint bench bench-full pages setup clean
 .DEFAULT_GOAL := demo
 
 setup: $(VENV)/.ready
@@ -29,8 +29,12 @@ lint: setup
 pages: setup
 	$(BIN)/grokscope reproduce structural-inference --no-train --results results --docs docs --readme README.md
 
+# Speed, measured: docs/performance.md. The contenders in PyTorch need the extra `torch`.
 bench: setup
-	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks quick --readme README.md
+
+bench-full: setup
+	$(BIN)/python -m benchmarks full --readme README.md
 
 clean:
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache

@@ -14,6 +14,8 @@ import numpy as np
 import pytest
 
 import grokscope as gs
+from grokscope import store as store_module
+from grokscope.files import read_json
 from grokscope.spec import from_dict
 
 
@@ -93,6 +95,27 @@ def test_filtering_by_sql(trained):
     assert 0 < best["best"].min() <= 1
     with pytest.raises(gs.SpecError, match="The query failed"):
         trained.sql("select nothing from nowhere")
+
+
+def test_each_file_is_read_once(trained, monkeypatch):
+    read = []
+    monkeypatch.setattr(store_module, "read_json", lambda p: read.append(p) or read_json(p))
+    for listing in (trained.runs, trained.table, lambda: trained.sql("select run from runs")):
+        read.clear()
+        assert len(listing()) == 2
+        assert sorted(p.name for p in read) == ["outcome.json"] * 2 + ["spec.json"] * 2
+
+
+def test_a_query_opens_the_curves_only_if_it_asks_for_them(copied):
+    (copied.runs()[0].path / "curve.parquet").write_bytes(b"no curve")
+    assert len(copied.sql("select run from runs")) == 2
+    with pytest.raises(gs.StoreError, match=r"curve\.parquet cannot be read"):
+        copied.sql("select max(epoch) from Curves")
+
+
+def test_an_outcome_without_status_is_not_listed(copied):
+    (copied.runs()[0].path / "outcome.json").write_text("{}")
+    assert len(copied.runs()) == len(copied.table()) == 1
 
 
 def test_a_sound_store_has_no_problems(trained):

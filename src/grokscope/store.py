@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import secrets
 import shutil
 from collections.abc import Iterator, Mapping
@@ -144,21 +145,38 @@ class Store:
         """Names of all entries that look like runs."""
         if not self.root.is_dir():
             return []
-        return sorted(p.name for p in self.root.iterdir() if _is_id(p.name) and p.is_dir())
+        with os.scandir(self.root) as entries:  # tells directories without asking for each
+            return sorted(entry.name for entry in entries if _is_id(entry.name) and entry.is_dir())
 
     def runs(self) -> list[Run]:
         """Every run that can be read; what cannot is `verify`'s matter."""
-        return [run for run in map(self._run, self.ids()) if _readable(run)]
+        return [run for run, _ in self._read_all()]
+
+    def _read_all(self) -> list[tuple[Run, dict[str, Any]]]:
+        """Every readable run with its outcome, which is empty while there is none. Each file is
+        read once."""
+        found = []
+        for run in map(self._run, self.ids()):
+            try:
+                ended = run.ended
+                outcome = run.outcome if ended else {}
+                if run.about is not None and (not ended or "status" in outcome):
+                    found.append((run, outcome))
+            except GrokscopeError:
+                continue
+        return found
 
     def get(self, name: str) -> Run:
         """The run with this name, or the only one that starts with it."""
+        if _is_id(name) and (self.root / name).is_dir():
+            return self._run(name)
         found = [i for i in self.ids() if i.startswith(name)] if name else []
         if not found:
             hint = suggest(name, self.ids()) if self.ids() else " It is empty."
             raise StoreError(f"There is no run {name!r} in {self.root}.{hint}")
-        if len(found) > 1 and name not in found:
+        if len(found) > 1:
             raise StoreError(f"{name!r} is ambiguous: {', '.join(found[:5])}. Give more digits.")
-        return self._run(name if name in found else found[0])
+        return self._run(found[0])
 
     def find(self, spec: AnySpec) -> Run:
         """The entry of a spec, present or not."""
@@ -169,41 +187,27 @@ class Store:
         its name with underscores (`prior_strength`)."""
         import polars as pl
 
-        rows = []
-        for run in self.runs():
-            outcome = run.outcome if run.ended else {}
-            final = outcome.get("final", {})
-            rows.append(
-                {
-                    "run": run.id,
-                    "status": run.status,
-                    "epochs": outcome.get("epochs"),
-                    "memorised": outcome.get("memorised", {}).get("epoch"),
-                    "grokked": outcome.get("grokked", {}).get("epoch"),
-                    **{
-                        name: final.get(name)
-                        for name in ("train_accuracy", "test_accuracy", "structure_share")
-                    },
-                    **{k.replace(".", "_"): v for k, v in flatten(to_dict(run.about))},
-                }
-            )
-        return pl.DataFrame(rows, infer_schema_length=None)
+        return pl.DataFrame(
+            [_table_row(run, outcome) for run, outcome in self._read_all()],
+            infer_schema_length=None,
+        )
 
     def sql(self, query: str) -> pl.DataFrame:
         """SQL over two tables: `runs` (see `table`) and `curves` (every row, with its `run`)."""
         import polars as pl
 
+        read = self._read_all()
+        rows = [_table_row(run, outcome) for run, outcome in read]
+        frames = {"runs": pl.LazyFrame(rows, infer_schema_length=None)}
+        # Most queries ask for no curve, and reading all takes longer than the rest. They are read
+        # here, one by one: Polars scans a thousand files with a thread each, and warns of it.
         curves = [
-            # Only the file of a finished run stays what it is while it is scanned.
-            (pl.scan_parquet(run.path / CURVE) if run.ended else run.curve.lazy()).select(
-                pl.lit(run.id).alias("run"), pl.all()
-            )
-            for run in self.runs()
+            run.curve.select(pl.lit(run.id).alias("run"), pl.all())
+            for run, _ in (read if re.search(r"\bcurves\b", query, re.IGNORECASE) else [])
             if (run.path / CURVE).exists()
         ]
-        frames = {"runs": self.table().lazy()}
         if curves:
-            frames["curves"] = pl.concat(curves, how="diagonal_relaxed")
+            frames["curves"] = pl.concat(curves, how="diagonal_relaxed").lazy()
         try:
             return pl.SQLContext(frames).execute(query, eager=True)
         except pl.exceptions.PolarsError as error:
@@ -350,6 +354,21 @@ class Store:
         return Run(self.root / name)
 
 
+def _table_row(run: Run, outcome: Mapping[str, Any]) -> dict[str, Any]:
+    final = outcome.get("final", {})
+    return {
+        "run": run.id,
+        "status": outcome.get("status", "partial"),
+        "epochs": outcome.get("epochs"),
+        "memorised": outcome.get("memorised", {}).get("epoch"),
+        "grokked": outcome.get("grokked", {}).get("epoch"),
+        **{
+            name: final.get(name) for name in ("train_accuracy", "test_accuracy", "structure_share")
+        },
+        **{name.replace(".", "_"): value for name, value in flatten(to_dict(run.about))},
+    }
+
+
 def describe(spec: AnySpec) -> str:
     """What sets a run apart from the defaults, in one line."""
     changed = spec.changed()
@@ -369,12 +388,5 @@ def _is_id(name: str) -> bool:
 def _is_spec_of(run: Run) -> bool:
     try:
         return run.about.id == run.id
-    except GrokscopeError:
-        return False
-
-
-def _readable(run: Run) -> bool:
-    try:
-        return run.about is not None and (not run.ended or "status" in run.outcome)
     except GrokscopeError:
         return False

@@ -13,11 +13,16 @@ from pathlib import Path
 import altair as alt
 import vl_convert
 
-from grokscope.errors import SpecError
 from grokscope.papers.book import KEY, NOTE, RULES, Book
 from grokscope.papers.evidence import Tables
 from grokscope.papers.studies import Panel, Paper, ScaleName, Study
-from grokscope.report.files import grammar_version, read_resource, template, write_file
+from grokscope.report.files import (
+    grammar_version,
+    read_resource,
+    template,
+    write_between,
+    write_file,
+)
 from grokscope.report.theme import theme
 
 
@@ -39,12 +44,7 @@ BEGIN, END = "<!-- verdicts: made by make pages -->", "<!-- end of verdicts -->"
 
 def renew(readme: Path, paper: Paper, tables: Mapping[ScaleName, Tables]) -> Path:
     """Put the verdict table between the two marks of a Markdown file."""
-    text = readme.read_text()
-    if text.count(BEGIN) != 1 or text.count(END) != 1:
-        raise SpecError(f"{readme} needs the two lines {BEGIN} and {END}, each once.")
-    before, rest = text.split(BEGIN)
-    table = verdict_table(paper, tables)
-    return write_file(readme, f"{before}{BEGIN}\n{table}{END}{rest.split(END)[1]}".encode())
+    return write_between(readme, BEGIN, END, verdict_table(paper, tables))
 
 
 def verdict_table(paper: Paper, tables: Mapping[ScaleName, Tables]) -> str:

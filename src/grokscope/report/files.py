@@ -53,6 +53,15 @@ def write_file(path: Path, data: bytes) -> Path:
     return path
 
 
+def write_between(path: Path, begin: str, end: str, text: str) -> Path:
+    """Replace what stands between two marks of a text file."""
+    old = path.read_text()
+    if old.count(begin) != 1 or old.count(end) != 1:
+        raise SpecError(f"{path} needs the two lines {begin} and {end}, each once.")
+    before, rest = old.split(begin)
+    return write_file(path, f"{before}{begin}\n{text}{end}{rest.split(end)[1]}".encode())
+
+
 def grammar_version() -> str:
     """The Vega-Lite version that Altair writes, as vl-convert names it."""
     return ".".join(alt.SCHEMA_VERSION.lstrip("v").split(".")[:2])

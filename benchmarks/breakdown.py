@@ -1,0 +1,114 @@
+"""Where the time of `grokscope reproduce structural-inference` goes.
+
+A part of it is run for real, in an empty store, by the lab's own worker processes with timers
+around what they call (`benchmarks.worker`). Every core is accounted for from the first second to
+the last.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+from benchmarks.comparison import LAB
+from benchmarks.teams import process_per_core
+from benchmarks.worker import FOLDER
+from grokscope.engine.events import ignore
+from grokscope.papers import reproduction
+from grokscope.papers.studies import ScaleName
+from grokscope.provenance import count_cores
+from grokscope.spec import to_dict
+from grokscope.store import Store
+
+PAPER = "structural-inference"
+PLAIN, TIMED = "grokscope.engine.worker", "benchmarks.worker"
+
+
+def break_down(study: str, scale: ScaleName, seeds: int) -> dict[str, Any]:
+    """Core-seconds by kind of work; together they are wall-clock time times cores."""
+    command = f"grokscope reproduce {PAPER} {study} --scale {scale} --seeds {seeds}"
+    print(command, flush=True)
+    paper = reproduction.find_paper(PAPER)
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+        (place / "clock").mkdir()
+        store = Store(place / "runs")
+        work = reproduction.survey(paper.select([study]), scale, seeds, store)
+        # Nothing compiled earlier is reused, except by the workers from each other.
+        changes = {FOLDER: str(place / "clock"), "GROKSCOPE_CACHE": str(place / "programs")}
+        began = time.time()
+        with mock.patch.dict(os.environ, changes), mock.patch("subprocess.Popen", _timed_worker):
+            reproduction.carry_out(paper, work, scale, store, place / "results", ignore)
+        notes = [json.loads(p.read_text()) for p in sorted((place / "clock").iterdir())]
+        if not notes:
+            raise RuntimeError("So few runs need no worker process; ask for more seeds.")
+        trained = max(note["ended"] for note in notes)
+        reproduction.write_pages(paper, place / "results", place / "docs")
+        ended = time.time()
+        share = _measuring_share(work.specs[0])
+    found = account(notes, count_cores(), began, trained, ended, share)
+    for name, seconds in found.items():
+        print(f"  {name:<20}{seconds:8.1f} s  {seconds / sum(found.values()):6.1%}", flush=True)
+    return {
+        "command": command,
+        "runs": len(work.specs),
+        "cores": count_cores(),
+        "wall": ended - began,
+        "seconds": found,
+    }
+
+
+_popen = subprocess.Popen
+
+
+def _timed_worker(command: Any, *given: Any, **options: Any) -> Any:
+    """The same process, but for the timers."""
+    if isinstance(command, list):
+        command = [TIMED if word == PLAIN else word for word in command]
+    return _popen(command, *given, **options)
+
+
+def account(
+    notes: list[dict[str, Any]],
+    cores: int,
+    began: float,
+    trained: float,
+    ended: float,
+    share: float,
+) -> dict[str, float]:
+    """The notes of workers that were started together, as core-seconds of the whole; `share` of
+    advancing is measuring."""
+    names = ("compile", "train and measure", "data", "write", "wait")
+    spent = {name: sum(note["seconds"].get(name, 0.0) for note in notes) for name in names}
+    alive = sum(note["ended"] - note["ready"] for note in notes)
+    advancing, waiting = spent.pop("train and measure"), spent.pop("wait")
+    start = sum(note["ready"] - began for note in notes)
+    page = ended - trained
+    found = {
+        "start processes": start,
+        "compile": spent["compile"],
+        "train": (1 - share) * advancing,
+        "measure": share * advancing,
+        "data": spent["data"],
+        "write": spent["write"],
+        "other Python": alive - sum(spent.values()) - advancing - waiting,
+        "tables and page": page,
+    }
+    found["idle"] = cores * (ended - began) - sum(found.values())
+    return found
+
+
+def _measuring_share(spec: Any) -> float:
+    """The share of a row in the time between two, on one thread as in a worker."""
+    with process_per_core(LAB) as team:
+        (child, *_) = team.children
+        child.ask("prepare", kind="lab", problems=[{"spec": to_dict(spec)}])
+        parts = child.ask("parts", kind="lab")
+    between = spec.training.log_every * parts["epoch"]
+    return parts["row"] / (between + parts["row"])

@@ -1,0 +1,287 @@
+"""grokscope beside what a user would run instead, and beside the limit.
+
+Same data, same initial weights, same optimiser. First every contender's training loss is held
+against the lab's, epoch by epoch; then all take turns on the clock.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Literal
+
+from benchmarks.teams import Team, one_process, process_per_core, take_turns
+from grokscope.files import write_arrays
+from grokscope.recipes import find_recipe
+from grokscope.spec import RunSpec, to_dict
+
+SCALES = {"laptop": "laptop-noise", "paper": "paper-noise"}  # name: recipe
+MEMBERS = (1, 5, 20)
+MODELBATCH = "modelbatch==0.1.0"
+LAB, TORCH = "benchmarks.lab", "benchmarks.pytorch"
+TOLERANCE = 0.01  # largest relative difference between two curves of the training loss
+EPOCHS = 25  # a turn: one row of the lab's curve
+FEW = 5  # a turn of a contender that would take minutes otherwise
+FEW_ROUNDS = 3  # with several members, where a round takes a minute
+
+Where = Literal["one process", "process a core", "default"]
+
+
+@dataclass(frozen=True)
+class Contender:
+    """One way to train the same members."""
+
+    name: str
+    module: str
+    kind: str
+    where: Where = "one process"
+    members: tuple[int, ...] = MEMBERS
+    trains: bool = True  # the floor does not
+
+    def team(self, members: int) -> Where:
+        """The lab's default: one process for one run, a process a core for several."""
+        if self.where != "default":
+            return self.where
+        return "one process" if members == 1 else "process a core"
+
+
+SEVERAL = MEMBERS[1:]
+CONTENDERS = (
+    Contender("grokscope", LAB, "lab", "default"),
+    Contender("grokscope, without measures", LAB, "unmeasured", "default"),
+    Contender("grokscope, one process", LAB, "lab", members=SEVERAL),
+    Contender("grokscope, one process, vmap", LAB, "vmap", members=SEVERAL),
+    Contender("PyTorch loop, all positions", TORCH, "all positions", members=(1, 5)),
+    Contender("PyTorch loop", TORCH, "plain"),
+    Contender("PyTorch loop, compiled", TORCH, "plain compiled"),
+    Contender("PyTorch short cut", TORCH, "by hand"),
+    Contender("PyTorch short cut, embedding_bag", TORCH, "by hand, bagged"),
+    Contender(
+        "PyTorch short cut, embedding_bag, process a core",
+        TORCH,
+        "by hand, bagged",
+        "process a core",
+        SEVERAL,
+    ),
+    Contender("PyTorch short cut, compiled", TORCH, "by hand compiled"),
+    Contender("modelbatch", TORCH, "modelbatch"),
+    Contender("floor", LAB, "floor", trains=False),
+    Contender("floor, process a core", LAB, "floor", "process a core", SEVERAL, trains=False),
+    Contender("floor in PyTorch", TORCH, "floor", trains=False),
+)
+WHAT = {
+    "grokscope": "what `grokscope train` does: every default measure, every 25 epochs",
+    "grokscope, without measures": "the same epochs, nothing measured",
+    "grokscope, one process": "the members one after the other in one process on all cores",
+    "grokscope, one process, vmap": "the members as one batched program in one process",
+    "PyTorch loop, all positions": "an `nn.Module` as transformers are usually written, attention, "
+    "MLP and logits at every position, of which the last is read; eager, nothing measured",
+    "PyTorch loop": "an `nn.Module` with keys and values at every position and the rest only at "
+    "the last; eager, nothing measured",
+    "PyTorch loop, compiled": "the loop with model and loss under `torch.compile`",
+    "PyTorch short cut": "the lab's exact short cut by hand in PyTorch, eager, fused AdamW",
+    "PyTorch short cut, embedding_bag": "the same with look-up and sum in one call, the fastest "
+    "eager form that we found",
+    "PyTorch short cut, embedding_bag, process a core": "the same in a process a core",
+    "PyTorch short cut, compiled": "the short cut with model and loss under `torch.compile`",
+    "modelbatch": "the textbook modules stacked by `modelbatch` from PyPI, eager",
+    "floor": "the six matrix products of the MLP alone, in JAX: no epoch can do without them",
+    "floor, process a core": "the same in a process a core",
+    "floor in PyTorch": "the same products in PyTorch",
+}
+REFERENCE = next(c for c in CONTENDERS if c.kind == "plain")
+
+
+def compare(
+    rounds: int,
+    members: Sequence[int] = MEMBERS,
+    scales: Mapping[str, str] = SCALES,
+    epochs: int = 200,
+) -> dict[str, Any]:
+    """Losses and times of every contender that can run here."""
+    with tempfile.TemporaryDirectory() as folder:
+        missing, path = find_missing(Path(folder))
+        present = [c for c in CONTENDERS if c.name not in missing]
+        found = [
+            _compare_at(scale, recipe, present, members, rounds, epochs, Path(folder), path)
+            for scale, recipe in scales.items()
+        ]
+    return {
+        "tolerance": TOLERANCE,
+        "missing": missing,
+        "sizes": [sizes for sizes, _, _ in found],
+        "losses": [row for _, losses, _ in found for row in losses],
+        "times": [row for _, _, times in found for row in times],
+    }
+
+
+def find_missing(folder: Path) -> tuple[dict[str, str], str]:
+    """Contenders that cannot run here, with the reason, and where modelbatch was put: it comes
+    without its dependencies, which PyTorch brings, and never into our environment."""
+    if find_spec("torch") is None:
+        reason = "PyTorch is not installed (pip install 'grokscope[torch]')"
+        return {c.name: reason for c in CONTENDERS if c.module == TORCH}, ""
+    place = folder / "modelbatch"
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target"]
+    done = subprocess.run(
+        [*command, str(place), "--disable-pip-version-check", MODELBATCH],
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode:
+        return {"modelbatch": f"pip could not install {MODELBATCH}"}, ""
+    return {}, str(place)
+
+
+def _compare_at(
+    scale: str,
+    recipe: str,
+    contenders: Sequence[Contender],
+    members: Sequence[int],
+    rounds: int,
+    epochs: int,
+    folder: Path,
+    path: str,
+) -> tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]]]:
+    print(f"comparison at {scale} scale", flush=True)
+    spec = find_recipe(recipe)
+    problems = export_problems(spec, max(members), folder / scale)
+    sizes = {"scale": scale, **problems[0]["sizes"]}
+    times, losses = [], []
+    with contextlib.ExitStack() as stack:
+        teams = Teams(stack, folder / f"compiled-{scale}", path)
+        for count in members:
+            here = [c for c in contenders if count in c.members]
+            compiling = {}
+            for contender in here:
+                team = teams.get(contender.module, contender.team(count))
+                compiling[contender.name] = team.prepare(contender.kind, problems[:count])
+            if count == members[0]:
+                losses = _hold_losses(scale, here, teams, epochs)
+            turns = {contender.name: _turn_epochs(contender, count) for contender in here}
+            work = {
+                c.name: partial(teams.get(c.module, c.team(count)).turn, c.kind, turns[c.name])
+                for c in here
+            }
+            seconds = take_turns(work, rounds if count == 1 else min(rounds, FEW_ROUNDS))
+            for contender in here:
+                per_epoch = [s / turns[contender.name] for s in seconds[contender.name]]
+                times.append(
+                    {
+                        "scale": scale,
+                        "members": count,
+                        "contender": contender.name,
+                        "where": contender.team(count),
+                        "seconds": per_epoch,  # of one epoch of all members, in each round
+                        "first": compiling[contender.name],
+                    }
+                )
+                print(
+                    f"  {count:>2} members  {contender.name:<36}"
+                    f"{1e3 * statistics.median(per_epoch):9.2f} ms an epoch",
+                    flush=True,
+                )
+    return sizes, losses, times
+
+
+def _turn_epochs(contender: Contender, members: int) -> int:
+    return FEW if contender.module == TORCH and members > 1 else EPOCHS
+
+
+class Teams:
+    """A team for each library and each way to use the cores, started when first asked for.
+
+    Nothing compiled earlier is reused, so that the first call shows what compiling takes."""
+
+    def __init__(self, stack: contextlib.ExitStack, scratch: Path, path: str) -> None:
+        self.stack = stack
+        self.extra = {"GROKSCOPE_CACHE": "", "TORCHINDUCTOR_CACHE_DIR": str(scratch)}
+        if path:
+            paths = [os.environ.get("PYTHONPATH", ""), path]
+            self.extra["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
+        self.made: dict[tuple[str, Where], Team] = {}
+
+    def get(self, module: str, where: Where) -> Team:
+        if (module, where) not in self.made:
+            start = one_process if where == "one process" else process_per_core
+            team = self.stack.enter_context(start(module, **self.extra))
+            self.made[module, where] = team
+        return self.made[module, where]
+
+
+def export_problems(spec: RunSpec, count: int, folder: Path) -> list[dict[str, Any]]:
+    """Training data and initial weights of `count` seeds, written for everyone to read."""
+    import jax
+    import numpy as np
+
+    from grokscope.engine.members import make_member
+    from grokscope.engine.program import make_program
+    from grokscope.store import Store
+
+    folder.mkdir(parents=True)
+    problems = []
+    for seed in range(count):
+        one = spec.replace(seed=seed)
+        form, member = make_member(one, Store(folder))
+        state = jax.device_get(make_program(form).init(member))
+        arrays = {"tokens": member.train.tokens, "labels": member.train.labels, **state.params}
+        path = folder / f"{seed}.safetensors"
+        write_arrays(path, {name: np.asarray(array) for name, array in arrays.items()})
+        shape = form.shape
+        sizes = {
+            "modulus": one.task.modulus,
+            "examples": len(member.train.labels),
+            "test_examples": len(member.test.labels),
+            "length": shape.length,
+            "width": shape.width,
+            "hidden": shape.hidden,
+            "parameters": sum(array.size for array in state.params.values()),
+            "log_every": one.training.log_every,
+        }
+        problems.append({"spec": to_dict(one), "arrays": str(path), "sizes": sizes})
+    return problems
+
+
+def _hold_losses(
+    scale: str, contenders: Sequence[Contender], teams: Teams, epochs: int
+) -> list[dict[str, Any]]:
+    """Every contender's training loss over the first epochs of the first member, held against the
+    textbook loop in double precision."""
+    if not any(contender.name == REFERENCE.name for contender in contenders):
+        return []
+    torch = teams.get(REFERENCE.module, "one process").children[0]
+    exact = torch.ask("losses", kind=REFERENCE.kind, epochs=epochs, double=True)
+    curves = {}
+    for contender in contenders:
+        if contender.trains and contender.kind != "unmeasured":  # those are the lab's own epochs
+            child = teams.get(contender.module, "one process").children[0]
+            curves[contender.name] = child.ask("losses", kind=contender.kind, epochs=epochs)
+    found = [
+        {
+            "scale": scale,
+            "contender": name,
+            "epochs": epochs,
+            "first": curve[0],
+            "last": curve[-1],
+            "early": largest_difference(exact[:EPOCHS], curve[:EPOCHS]),
+            "difference": largest_difference(exact, curve),
+        }
+        for name, curve in curves.items()
+    ]
+    for row in found:
+        print(f"  loss of {row['contender']:<36}{row['difference']:.1e}", flush=True)
+    return found
+
+
+def largest_difference(exact: Sequence[float], seen: Sequence[float]) -> float:
+    """max over epochs of |seen - exact| / exact."""
+    return max(abs(b - a) / a for a, b in zip(exact, seen, strict=True))

@@ -1,0 +1,206 @@
+"""The figures of docs/performance.md, in the theme of every other figure."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import altair as alt
+import numpy as np
+
+from benchmarks.comparison import CONTENDERS
+from benchmarks.growth import BASE, SHORTEST, fit_exponent, middles
+from grokscope.report.layers import inline
+from grokscope.report.theme import arm_colour, theme
+
+WIDTH, HEIGHT = 420, 240
+Series = Mapping[str, Sequence[tuple[float, float]]]  # label: (size, cost)
+
+
+def draw(measured: Mapping[str, Any]) -> dict[str, alt.TopLevelMixin]:
+    """Every figure by the end of its file's name."""
+    growth, points = measured["growth"], measured["storage"]["points"]
+    figures = {"comparison": draw_comparison(measured["comparison"])}
+    for axis in growth["axes"]:
+        values = [point["value"] for point in axis["points"]]
+        line = {
+            "an epoch": list(zip(values, [1e3 * m for m in middles(axis["points"])], strict=True))
+        }
+        figures[axis["axis"]] = draw_power_laws(line, axis["title"], "Milliseconds an epoch")
+    series = members_series(measured["comparison"])
+    figures["members"] = draw_power_laws(
+        series, "members trained", "Milliseconds an epoch, paper scale"
+    )
+    figures["measures"] = draw_measures(growth["measures"])
+    for name, key, factor, title in (
+        ("compile", "first", 1.0, "Seconds to the first row"),
+        ("memory", "bytes", 1e-6, "Peak memory (MB)"),
+    ):
+        series = {
+            axis["title"]: [
+                (point["value"] / _base(axis), factor * point[key]) for point in axis["points"]
+            ]
+            for axis in growth["axes"]
+        }
+        figures[name] = draw_power_laws(series, "size, 1 = laptop scale", title)
+    figures["store"] = draw_power_laws(
+        {
+            name: [(point["runs"], point[name]) for point in points]
+            for name in ("list", "filter", "load one", "verify")
+        },
+        "runs in the store",
+        "Seconds",
+    )
+    figures["breakdown"] = draw_breakdown(measured["breakdown"])
+    return figures
+
+
+def _base(axis: Mapping[str, Any]) -> float:
+    """The size that laptop scale has."""
+    return {
+        "modulus": BASE.task.modulus,
+        "width": BASE.model.width,
+        "length": SHORTEST,
+    }[axis["axis"]]
+
+
+def members_series(comparison: Mapping[str, Any]) -> dict[str, list[tuple[float, float]]]:
+    """Milliseconds of an epoch of all members at paper scale, by contender; whoever has a number
+    for one member and for more."""
+    series: dict[str, list[tuple[float, float]]] = {}
+    for row in comparison["times"]:
+        if row["scale"] == "paper" and not row["contender"].startswith("floor"):
+            point = (row["members"], 1e3 * statistics.median(row["seconds"]))
+            series.setdefault(row["contender"], []).append(point)
+    return {name: points for name, points in series.items() if points[0][0] == 1}
+
+
+def draw_comparison(comparison: Mapping[str, Any]) -> alt.TopLevelMixin:
+    rows = [
+        {
+            "contender": row["contender"],
+            "panel": f"{row['scale'].capitalize()} scale",
+            "members": str(row["members"]),
+            "milliseconds": 1e3 * statistics.median(row["seconds"]) / row["members"],
+        }
+        for row in comparison["times"]
+    ]
+    counts = sorted({row["members"] for row in rows}, key=int)
+    present = {row["contender"] for row in rows}
+    order = [contender.name for contender in CONTENDERS if contender.name in present]
+    return (
+        alt.Chart(inline(rows))
+        .mark_point(filled=True, size=64, opacity=0.9)
+        .encode(
+            x=alt.X(
+                "milliseconds:Q",
+                title="Milliseconds a member and epoch (log scale)",
+                scale=alt.Scale(type="log", nice=False, padding=10),
+                axis=alt.Axis(
+                    format="~g", grid=True, values=_ticks([row["milliseconds"] for row in rows])
+                ),
+            ),
+            y=alt.Y("contender:N", title=None, sort=order, axis=alt.Axis(labelLimit=260)),
+            color=alt.Color(
+                "members:N",
+                title="Members",
+                scale=alt.Scale(domain=counts, range=[arm_colour(i) for i in range(len(counts))]),
+                legend=alt.Legend(title="Members"),
+            ),
+            shape=alt.Shape("members:N", scale=alt.Scale(domain=counts)),
+        )
+        .properties(width=270, height=22 * len(order))
+        .facet(facet=alt.Facet("panel:N", title=None), columns=2)
+        .configure(**theme())
+    )
+
+
+def draw_power_laws(series: Series, x_title: str, y_title: str) -> alt.TopLevelMixin:
+    """Measured points and, where there are three, the fitted line of each series, on log scales."""
+    points, lines, labels = [], [], []
+    for name, pairs in series.items():
+        label = name
+        sizes, costs = (np.array(column, float) for column in zip(*pairs, strict=True))
+        if len(pairs) > 2:
+            slope, _, _ = fit_exponent(sizes, costs)
+            label = f"{name}: exponent {slope:.2f}"
+            level = np.exp(np.mean(np.log(costs)) - slope * np.mean(np.log(sizes)))
+            lines += [
+                {"label": label, "size": float(x), "cost": float(level * x**slope)} for x in sizes
+            ]
+        labels.append(label)
+        points += [{"label": label, "size": x, "cost": y} for x, y in pairs]
+    colour = alt.Color(
+        "label:N",
+        scale=alt.Scale(domain=labels, range=[arm_colour(i) for i in range(len(labels))]),
+        legend=alt.Legend(columns=1 if max(map(len, labels)) > 32 else 2, labelLimit=460),
+    )
+    x = alt.X(
+        "size:Q",
+        title=f"{x_title[0].upper()}{x_title[1:]} (log scale)",
+        scale=alt.Scale(type="log", nice=False, padding=12),
+        axis=alt.Axis(format="~g", values=sorted({point["size"] for point in points})),
+    )
+    y = alt.Y(
+        "cost:Q",
+        title=f"{y_title} (log scale)",
+        scale=alt.Scale(type="log", nice=True),
+        axis=alt.Axis(format="~g", values=_ticks([point["cost"] for point in points])),
+    )
+    dots = alt.Chart(inline(points)).mark_point(filled=True, size=48).encode(x=x, y=y, color=colour)
+    fitted = alt.Chart(inline(lines)).mark_line(opacity=0.6).encode(x=x, y=y, color=colour)
+    return (fitted + dots).properties(width=WIDTH, height=HEIGHT).configure(**theme())
+
+
+def _ticks(costs: Sequence[float]) -> list[float]:
+    """1, 2, 5, 10, ... around what is shown; powers of ten alone where that is a wide range."""
+    low, high = min(costs), max(costs)
+    digits = (1, 2, 5) if high / low < 300 else (1,)
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    return [digit * 10.0**power for power in powers for digit in digits]
+
+
+def draw_measures(measures: Sequence[Mapping[str, Any]]) -> alt.TopLevelMixin:
+    rows = []
+    for found in measures:
+        total = 0
+        for group in found["groups"]:
+            total += group["columns"]
+            rows.append(
+                {
+                    "scale": f"{found['scale']} scale",
+                    "columns": total,
+                    "milliseconds": 1e3 * statistics.median(group["seconds"]),
+                }
+            )
+    scales = list(dict.fromkeys(row["scale"] for row in rows))
+    return (
+        alt.Chart(inline(rows))
+        .mark_line(point=True)
+        .encode(
+            x=alt.X("columns:Q", title="Measures in a row"),
+            y=alt.Y("milliseconds:Q", title="Milliseconds a row", scale=alt.Scale(zero=True)),
+            color=alt.Color(
+                "scale:N",
+                scale=alt.Scale(domain=scales, range=[arm_colour(i) for i in range(len(scales))]),
+            ),
+        )
+        .properties(width=WIDTH, height=HEIGHT)
+        .configure(**theme())
+    )
+
+
+def draw_breakdown(breakdown: Mapping[str, Any]) -> alt.TopLevelMixin:
+    total = sum(breakdown["seconds"].values())
+    rows = [
+        {"part": name, "share": seconds / total, "text": f"{100 * seconds / total:.1f} %"}
+        for name, seconds in breakdown["seconds"].items()
+    ]
+    y = alt.Y("part:N", title=None, sort=list(breakdown["seconds"]))
+    x = alt.X("share:Q", title="Share of the cores' time", axis=alt.Axis(format="%"))
+    base = alt.Chart(inline(rows)).encode(x=x, y=y)
+    bars = base.mark_bar(color=arm_colour(1))
+    words = base.mark_text(align="left", dx=4, style="note").encode(text="text:N")
+    return (bars + words).properties(width=WIDTH, height=22 * len(rows)).configure(**theme())

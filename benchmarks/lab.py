@@ -1,0 +1,190 @@
+"""The lab's side of the comparison, and the floor under it: `python -m benchmarks.lab` is a child.
+
+`Lab` is what `grokscope train` does between two resume points: the compiled program with every
+default measure, one run after the other. The floor is the MLP's six matrix products alone.
+"""
+
+from __future__ import annotations
+
+import resource
+import tempfile
+import time
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from benchmarks.teams import serve
+from grokscope.engine.compilation import prepare
+from grokscope.engine.members import Form, make_member
+from grokscope.engine.program import BLOCK, _train_step, make_program, measure
+from grokscope.spec import from_dict
+from grokscope.store import Store
+
+FOR_EVER = 10**6  # epochs: no run ends while it is timed
+
+
+def make_members(problems: list[dict[str, Any]], **changes: Any) -> tuple[Form, list[Any]]:
+    """The members of one form; `problems` hold their specs."""
+    specs = [
+        from_dict(problem["spec"]).replace(**{"training.epochs": FOR_EVER, **changes})
+        for problem in problems
+    ]
+    made = [make_member(spec, Store(tempfile.mkdtemp())) for spec in specs]
+    return made[0][0], [member for _, member in made]
+
+
+class Lab:
+    """One member after the other, measured as always."""
+
+    batched = False
+
+    def __init__(self, problems: list[dict[str, Any]]) -> None:
+        self.problems = problems
+        self.form, members = make_members(problems)
+        self.every = int(members[0].numbers.log_every)
+        if self.batched:
+            members = [jax.tree.map(lambda *leaves: jnp.stack(leaves), *members)]
+        self.members = members
+        self.program = make_program(self.form, self.batched)
+        self.states = [self.program.init(member) for member in members]
+
+    def warm_up(self) -> None:
+        self._write_rows(1)  # the row before the first epoch
+
+    def advance(self, epochs: int) -> None:
+        rows, rest = divmod(epochs, self.every)
+        if rest or rows > BLOCK:
+            raise ValueError(f"{epochs} epochs are not up to {BLOCK} rows of {self.every}.")
+        self._write_rows(rows)
+
+    def _write_rows(self, rows: int) -> None:
+        for index, member in enumerate(self.members):
+            state, block, _ = self.program.advance(self.states[index], member, jnp.int32(rows))
+            jax.block_until_ready(block)
+            self.states[index] = state
+
+    def losses(self, epochs: int) -> list[float]:
+        """Of the first member, from its initial weights, through the rows of its curve."""
+        _, (member,) = make_members(self.problems[:1], **{"training.log_every": 1})
+        state, losses = self.program.init(member), []
+        while len(losses) < epochs:
+            rows = min(BLOCK, epochs - len(losses))
+            state, block, _ = self.program.advance(state, member, jnp.int32(rows))
+            losses += block["train_loss"][:rows].tolist()
+        return losses
+
+    def parts(self, calls: int = 5) -> dict[str, float]:
+        """Seconds of one epoch and of one row of the first member, by turns; medians."""
+        member, state = self.members[0], self.states[0]
+        steps = jax.jit(lambda state, member, n: _train_many(self.form, state, member, n))
+        row = jax.jit(lambda state, member: measure(self.form, state, member))
+        pieces = {
+            "epoch": lambda: steps(state, member, jnp.int32(self.every)),
+            "row": lambda: row(state, member),
+        }
+        times: dict[str, list[float]] = {name: [] for name in pieces}
+        for turn in range(calls + 1):
+            for name, piece in pieces.items():
+                began = time.perf_counter()
+                jax.block_until_ready(piece())
+                if turn:  # the first compiles
+                    times[name].append(time.perf_counter() - began)
+        middle = {name: sorted(values)[len(values) // 2] for name, values in times.items()}
+        return {"epoch": middle["epoch"] / self.every, "row": middle["row"]}
+
+    def column_names(self) -> list[str]:
+        return list(jax.eval_shape(lambda: measure(self.form, self.states[0], self.members[0])))
+
+    def columns(self, groups: dict[str, list[str]], rounds: int = 5) -> dict[str, list[float]]:
+        """Seconds of a row with the columns of the first group, the first two, and so on, in each
+        round. What nobody asks for is not computed: the compiler leaves it out."""
+        member, state = self.members[0], self.states[0]
+        names: list[str] = []
+        rows = {}
+        for group, more in groups.items():
+            names = [*names, *more]
+
+            def some(state: Any, member: Any, names: tuple[str, ...] = tuple(names)) -> Any:
+                row = measure(self.form, state, member)
+                return {name: row[name] for name in names}
+
+            rows[group] = jax.jit(some)
+            jax.block_until_ready(rows[group](state, member))
+        times: dict[str, list[float]] = {group: [] for group in groups}
+        for _ in range(rounds):
+            for group, row in rows.items():
+                began = time.perf_counter()
+                jax.block_until_ready(row(state, member))
+                times[group].append(time.perf_counter() - began)
+        return times
+
+    def peak_bytes(self) -> int:
+        return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+class Batched(Lab):
+    """All members as one program (`vmap`)."""
+
+    batched = True
+
+
+class Unmeasured(Lab):
+    """The epochs alone."""
+
+    def warm_up(self) -> None:
+        self.steps = jax.jit(
+            lambda state, member, n: _train_many(self.form, state, member, n), donate_argnums=0
+        )
+        self.advance(1)
+
+    def advance(self, epochs: int) -> None:
+        for index, member in enumerate(self.members):
+            state = self.steps(self.states[index], member, jnp.int32(epochs))
+            self.states[index] = jax.block_until_ready(state)
+
+
+def _train_many(form: Form, state: Any, member: Any, epochs: Any) -> Any:
+    return jax.lax.fori_loop(0, epochs, lambda _, s: _train_step(form, s, member), state)
+
+
+class Floor:
+    """The six products of the MLP's forward and backward pass, nothing else, in a compiled loop.
+
+    Each product's result is an input of the next round, so that none can be left out.
+    """
+
+    def __init__(self, problems: list[dict[str, Any]]) -> None:
+        form, members = make_members(problems[:1])
+        sizes = product_sizes(len(members[0].train.labels), form.shape)
+        keys = jax.random.split(jax.random.key(0), len(sizes))
+        self.start = tuple(
+            jax.random.normal(key, size) / 100 for key, size in zip(keys, sizes, strict=True)
+        )
+        self.members = len(problems)
+        self.loop = jax.jit(lambda carry, n: jax.lax.fori_loop(0, n, self._once, carry))
+
+    @staticmethod
+    def _once(_: Any, carry: Any) -> Any:
+        z, h, d_logits, d_hidden, w1, w2 = carry
+        return (d_hidden @ w1.T, d_logits @ w2.T, h @ w2, z @ w1, z.T @ d_hidden, h.T @ d_logits)
+
+    def warm_up(self) -> None:
+        self.advance(1)
+
+    def advance(self, epochs: int) -> None:
+        for _ in range(self.members):
+            jax.block_until_ready(self.loop(self.start, jnp.int32(epochs)))
+
+
+def product_sizes(examples: int, shape: Any) -> list[tuple[int, int]]:
+    """Input z, hidden h, gradients on logits and on h, and the two weight matrices."""
+    n, d, m, c = examples, shape.width, shape.hidden, shape.classes
+    return [(n, d), (n, m), (n, c), (n, m), (d, m), (m, c)]
+
+
+KINDS = {"lab": Lab, "unmeasured": Unmeasured, "vmap": Batched, "floor": Floor}
+
+if __name__ == "__main__":
+    prepare()
+    serve(KINDS)

@@ -1,0 +1,193 @@
+"""PyTorch's side of the comparison: `python -m benchmarks.pytorch` is a child.
+
+Members that a contender cannot batch are trained one after the other. `modelbatch` stacks them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from safetensors.numpy import load_file
+from torch import nn
+
+from benchmarks.teams import serve
+from benchmarks.textbook import (
+    Bagged,
+    Everywhere,
+    Loop,
+    Shortcut,
+    Textbook,
+    cross_entropy,
+    make_optimiser,
+)
+
+
+@cache
+def compile_loss() -> Callable[..., Any]:
+    """One for all members: their weights are its inputs."""
+    return torch.compile(cross_entropy)
+
+
+def read(problem: dict[str, Any]) -> dict[str, Any]:
+    """Data and initial weights, as the lab has exported them, with the optimiser's settings."""
+    arrays = load_file(Path(problem["arrays"]))
+    return {
+        "tokens": torch.tensor(arrays.pop("tokens")).long(),
+        "labels": torch.tensor(arrays.pop("labels")).long(),
+        "weights": arrays,
+        "optimiser": problem["spec"]["optimiser"],
+    }
+
+
+class Plain:
+    """The eager loop."""
+
+    model: type[Textbook] = Textbook
+    fused = False  # AdamW as it comes
+    compiled = False
+
+    def __init__(self, problems: list[dict[str, Any]]) -> None:
+        self.problems = problems
+        self.members = [self._member(problem) for problem in problems]
+
+    def _member(self, problem: dict[str, Any], double: bool = False) -> Loop:
+        data = read(problem)
+        loss_of = compile_loss() if self.compiled else cross_entropy
+        model = self.model(data["weights"])
+        return Loop(model.double() if double else model, loss_of, data, self.fused)
+
+    def warm_up(self) -> None:
+        self.advance(1)
+
+    def advance(self, epochs: int) -> None:
+        for member in self.members:
+            for _ in range(epochs):
+                member.epoch()
+
+    def losses(self, epochs: int, double: bool = False) -> list[float]:
+        """Of the first member, from its initial weights; on request in double precision."""
+        member = self._member(self.problems[0], double)
+        return [float(member.epoch()) for _ in range(epochs)]
+
+
+class AllPositions(Plain):
+    model = Everywhere
+
+
+class ByHand(Plain):
+    """The short cut; whoever goes that far also asks for the fused optimiser."""
+
+    model = Shortcut
+    fused = True
+
+
+class ByHandBagged(ByHand):
+    model = Bagged
+
+
+class PlainCompiled(Plain):
+    compiled = True
+
+
+class ByHandCompiled(ByHand):
+    compiled = True
+
+
+class Stacked:
+    """`modelbatch`: the textbook modules stacked, all members in one call."""
+
+    def __init__(self, problems: list[dict[str, Any]]) -> None:
+        self.problems = problems
+        self._build(problems)
+
+    def _build(self, problems: list[dict[str, Any]]) -> None:
+        from modelbatch import ModelBatch, OptimizerFactory  # not among our dependencies
+
+        members = [read(problem) for problem in problems]
+        self.batch = ModelBatch([Textbook(m["weights"]) for m in members], shared_input=False)
+        self.tokens = torch.stack([m["tokens"] for m in members])  # (members, n, T)
+        self.labels = torch.stack([m["labels"] for m in members])  # (members, n)
+        self.settings = members[0]["optimiser"]
+
+        def factory(_: Any, **base: Any) -> Any:
+            made = OptimizerFactory(torch.optim.AdamW, base)
+            return made.create_optimizer(self.batch, [{}] * len(members))
+
+        self.optimiser, self.schedule = make_optimiser(None, self.settings, factory)
+
+    def epoch(self) -> float:
+        self.optimiser.zero_grad()
+        outputs = self.batch(self.tokens)
+        loss = self.batch.compute_loss(outputs, self.labels, F.cross_entropy)
+        loss.backward()
+        for group in self.optimiser.param_groups:  # one a member
+            nn.utils.clip_grad_norm_(group["params"], self.settings["clip"])
+        self.optimiser.step()
+        self.schedule.step()
+        return float(self.batch.latest_losses[0])
+
+    def warm_up(self) -> None:
+        self.epoch()
+
+    def advance(self, epochs: int) -> None:
+        for _ in range(epochs):
+            self.epoch()
+
+    def losses(self, epochs: int) -> list[float]:
+        whole = self.batch, self.tokens, self.labels, self.optimiser, self.schedule
+        self._build(self.problems[:1])
+        losses = [self.epoch() for _ in range(epochs)]
+        self.batch, self.tokens, self.labels, self.optimiser, self.schedule = whole
+        return losses
+
+
+class Floor:
+    """The six products of the MLP, as in `benchmarks.lab`."""
+
+    def __init__(self, problems: list[dict[str, Any]]) -> None:
+        problem = read(problems[0])
+        n, weights = len(problem["labels"]), problem["weights"]
+        (d, m), c = weights["hidden"].shape, weights["readout"].shape[1]
+        torch.manual_seed(0)
+        sizes = [(n, d), (n, m), (n, c), (n, m), (d, m), (m, c)]
+        self.start = [torch.randn(*size) / 100 for size in sizes]
+        self.members = len(problems)
+
+    def warm_up(self) -> None:
+        self.advance(1)
+
+    def advance(self, epochs: int) -> None:
+        for _ in range(self.members):
+            z, h, d_logits, d_hidden, w1, w2 = self.start
+            for _ in range(epochs):
+                z, h, d_logits, d_hidden, w1, w2 = (
+                    d_hidden @ w1.T,
+                    d_logits @ w2.T,
+                    h @ w2,
+                    z @ w1,
+                    z.T @ d_hidden,
+                    h.T @ d_logits,
+                )
+
+
+KINDS: dict[str, Callable[[list[Any]], Any]] = {
+    "plain": Plain,
+    "all positions": AllPositions,
+    "plain compiled": PlainCompiled,
+    "by hand": ByHand,
+    "by hand, bagged": ByHandBagged,
+    "by hand compiled": ByHandCompiled,
+    "modelbatch": Stacked,
+    "floor": Floor,
+}
+
+if __name__ == "__main__":
+    if threads := os.environ.get("NPROC"):
+        torch.set_num_threads(int(threads))
+    serve(KINDS)

@@ -1,0 +1,41 @@
+"""Where time goes: every core-second is counted once."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from benchmarks.breakdown import account
+from benchmarks.worker import Clock
+
+
+def test_inner_time_counts_once():
+    clock = Clock()
+    inner = clock.around("inner", lambda: time.sleep(0.02))
+
+    def outer():
+        inner()
+        time.sleep(0.01)
+
+    began = time.perf_counter()
+    clock.call("outer", outer)
+    whole = time.perf_counter() - began
+    assert clock.seconds["inner"] >= 0.02
+    assert clock.seconds["outer"] >= 0.01
+    assert sum(clock.seconds.values()) == pytest.approx(whole, abs=2e-3)
+
+
+def test_account():
+    """Two workers on two cores for 20 s; one ends 4 s early, one waits 1 s; the page takes 2 s."""
+    busy = {"compile": 3.0, "train and measure": 10.0, "data": 1.0, "write": 0.5}
+    notes = [
+        {"ready": 1.0, "ended": 18.0, "seconds": {**busy, "wait": 1.0}},
+        {"ready": 1.0, "ended": 14.0, "seconds": {**busy, "train and measure": 8.0}},
+    ]
+    found = account(notes, cores=2, began=0.0, trained=18.0, ended=20.0, share=0.1)
+    assert found["start processes"] == 2.0
+    assert found["train"] == pytest.approx(16.2)
+    assert found["measure"] == pytest.approx(1.8)
+    assert found["other Python"] == pytest.approx(17 + 13 - 18 - 9 - 1)
+    assert found["idle"] == pytest.approx(4 + 1 + 2)
+    assert sum(found.values()) == pytest.approx(40.0)

@@ -1,0 +1,75 @@
+"""Every contender trains the same network: losses against the textbook loop in double precision."""
+
+from __future__ import annotations
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from benchmarks.comparison import export_problems, largest_difference
+from benchmarks.textbook import Bagged, Everywhere, Shortcut, Textbook
+
+from benchmarks import lab, pytorch
+from grokscope.engine.compilation import prepare
+
+EPOCHS = 30
+
+
+@pytest.fixture(scope="module")
+def problems(tiny, tmp_path_factory):
+    prepare()  # programs that other tests have compiled are on disk
+    return export_problems(tiny, 2, tmp_path_factory.mktemp("bench") / "problems")
+
+
+@pytest.fixture(scope="module")
+def exact(problems):
+    return pytorch.Plain(problems).losses(EPOCHS, double=True)
+
+
+def test_the_lab_agrees(problems, exact):
+    contender = lab.Lab(problems)
+    assert largest_difference(exact, contender.losses(EPOCHS)) < 1e-3
+    assert exact[-1] < 0.99 * exact[0]
+
+
+@pytest.mark.parametrize("kind", ["plain", "all positions", "by hand", "by hand, bagged"])
+def test_pytorch_agrees(problems, exact, kind):
+    assert largest_difference(exact, pytorch.KINDS[kind](problems).losses(EPOCHS)) < 1e-3
+
+
+def test_the_short_cut_is_the_same_function(problems):
+    data = pytorch.read(problems[0])
+    plain, *others = (
+        model(data["weights"]).double()(data["tokens"]).detach()
+        for model in (Textbook, Everywhere, Shortcut, Bagged)
+    )
+    for logits in others:
+        assert torch.allclose(plain, logits, rtol=0, atol=1e-12)
+
+
+def test_members_differ_and_all_advance(problems):
+    contender = pytorch.Plain(problems)
+    contender.warm_up()
+    first, second = (member.model.hidden.weight for member in contender.members)
+    assert not torch.equal(first, second)
+    before = [first.clone(), second.clone()]
+    contender.advance(1)
+    assert not torch.equal(first, before[0])
+    assert not torch.equal(second, before[1])
+
+
+def test_unmeasured_epochs_are_the_labs(problems):
+    measured, unmeasured = lab.Lab(problems), lab.Unmeasured(problems)
+    measured.warm_up()
+    measured.advance(measured.every)
+    unmeasured.warm_up()  # one epoch
+    unmeasured.advance(measured.every - 1)
+    for one, other in zip(measured.states, unmeasured.states, strict=True):
+        assert one.step == other.step
+        for name, weight in one.params.items():
+            assert float(abs(weight - other.params[name]).max()) < 1e-6, name
+
+
+def test_turns_are_whole_rows(problems):
+    with pytest.raises(ValueError, match="rows of 10"):
+        lab.Lab(problems).advance(15)
