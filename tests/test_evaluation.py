@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import grokscope as gs
@@ -30,21 +31,38 @@ def test_nothing_changed_is_the_run_itself(run):
 
 
 def test_longer_sequences_ask_the_same_operands(run):
-    known = {tuple(row) for row in _operands(run, 4)}
-    assert {tuple(row) for row in _operands(run, 9)} == known
-    assert 0 <= gs.held_out_accuracy(run, length=9) <= 1
+    short, long = (
+        gs.build_task(run.spec.replace(**{"task.length": length}).task, run.spec.seed)
+        for length in (4, 9)
+    )
+    trained = {tuple(row) for row in short.operands[short.train]}
+    asked = {tuple(row) for row in long.operands[long.test]}
+    assert asked
+    assert not asked & trained
+    right = [_answer(run, tokens) for tokens in long.tokens[long.test]] == long.labels[long.test]
+    assert gs.held_out_accuracy(run, length=9) == pytest.approx(right.mean())
 
 
-def _operands(run, length):
-    import dataclasses
-
-    data = gs.build_task(dataclasses.replace(run.spec.task, length=length), run.spec.seed)
-    return data.operands[data.test].tolist()
+def _answer(run, tokens):
+    """One layer, one head, no positions, read at the last: straight from the weights."""
+    w = {name: array.astype(np.float64) for name, array in run.weights().items()}
+    x = w["embedding"][tokens]
+    scores = x @ w["block0.key"] @ (x[-1] @ w["block0.query"]) / np.sqrt(x.shape[1])
+    weights = np.exp(scores - scores.max())
+    y = x[-1] + weights / weights.sum() @ x @ w["block0.value"] @ w["block0.output"]
+    hidden = np.maximum(y @ w["block0.hidden"] + w["block0.hidden_bias"], 0)
+    z = y + hidden @ w["block0.readout"] + w["block0.readout_bias"]
+    return int((z @ w["unembedding"]).argmax())
 
 
 def test_what_cannot_be_asked(run, tiny, store):
+    for name, value in (("modulus", 7), ("seed", 5), ("train_fraction", 0.3), ("lenght", 9)):
+        with pytest.raises(gs.SpecError, match=f"{name} cannot be changed here"):
+            gs.held_out_accuracy(run, **{name: value})
+    with pytest.raises(gs.SpecError, match="needs? at least"):
+        gs.held_out_accuracy(run, length=2)
     with pytest.raises(gs.SpecError, match="other tokens or answers"):
-        gs.held_out_accuracy(run, modulus=7)
+        gs.held_out_accuracy(run, alphabet=3, distractors="own")
     learned = gs.train(tiny, store, processes=1)[0]
     with pytest.raises(gs.SpecError, match="has learned 5 positions"):
         gs.held_out_accuracy(learned, length=7)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from functools import cache, partial
 from typing import Any
 
@@ -17,20 +16,27 @@ from grokscope.store import Run
 from grokscope.tasks import build_task
 
 
-def held_out_accuracy(run: Run, **changes: Any) -> float:
-    """Accuracy of a finished run's weights on its test examples, with fields of the task changed:
-    `held_out_accuracy(run, length=16)` asks the same questions in longer sequences.
+# Other fields would change the split: operands that were trained on would be asked for.
+CHANGEABLE = ("length", "alphabet", "distractors", "positions")
 
-    The split does not depend on length or distractors, so no operands that were trained on are
-    asked for. Attention that was frozen cannot follow, nor can learned positions go on.
+
+def held_out_accuracy(run: Run, **changes: Any) -> float:
+    """Accuracy of a finished run's weights on its test examples, with something about their
+    sequences changed: `held_out_accuracy(run, length=16)` asks the same questions among more
+    distractors.
+
+    Attention that was frozen cannot follow, nor can learned positions go on.
     """
     spec = run.spec
+    for name in set(changes) - set(CHANGEABLE):
+        raise SpecError(f"{name} cannot be changed here, only {', '.join(CHANGEABLE)}.")
     if run.status != "finished":
         raise StoreError(f"Run {run.id} is {run.status}; only finished runs can be tested.")
     if spec.interventions.frozen_attention != "no":
         raise SpecError(f"The attention of run {run.id} is frozen for its own examples.")
     trained = build_task(spec.task, spec.seed)
-    data = build_task(dataclasses.replace(spec.task, **changes), spec.seed)
+    asked = spec.replace(**{f"task.{name}": value for name, value in changes.items()})
+    data = build_task(asked.task, spec.seed)
     if (data.vocabulary, data.classes) != (trained.vocabulary, trained.classes):
         raise SpecError("The changed task has other tokens or answers than the network knows.")
     learned = spec.model.kind == "minimal" or spec.model.positions == "learned"

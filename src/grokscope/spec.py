@@ -98,7 +98,7 @@ class ModelSpec:
     hidden: int = 256
     """Hidden units of the MLP."""
     init_scale: float = 1.0
-    """Multiplies every initial weight."""
+    """Multiplies every initial weight but those of norms."""
     loss_precision: Literal["float32", "float64"] = "float32"
     """Precision of the cross-entropy; the weights stay in float32."""
     layers: int = 1
@@ -119,12 +119,13 @@ class ModelSpec:
     activation: ActivationKind = "relu"
     """Of the MLP."""
     readout_scale: float = 1.0
-    """Multiplies the outputs."""
+    """Multiplies the outputs. Unlike other numbers it is compiled in."""
 
 
 @dataclass(frozen=True)
 class OptimiserSpec:
-    """How the weights move. Weight decay is decoupled: w <- (1 - lr*decay) w - lr*update."""
+    """How the weights move. Weight decay is decoupled: w <- (1 - lr*decay) w - lr*update, for every
+    array, biases and norms included."""
 
     kind: OptimiserKind = "adamw"
     """sgd (with momentum beta1), adamw, lion or muon (adamw for embeddings and biases)."""
@@ -193,7 +194,8 @@ class InterventionSpec:
     query_key_penalty: float = 0.0
     """Adds this times (|W_Q|^2 + |W_K|^2) to the loss."""
     frozen_attention: FrozenKind = "no"
-    """Replace attention by a fixed posterior; `teacher` takes it from `prior.teacher`."""
+    """Replace attention by a fixed posterior; `teacher` takes it from `prior.teacher`. In the
+    transformer this is the last layer's, in a stream where a parity is asked for."""
     mask: MaskSpec = field(default_factory=MaskSpec)
 
 

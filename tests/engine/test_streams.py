@@ -87,7 +87,7 @@ def test_a_row_judges_what_can_be_known(measured):
 
 
 def test_gradients_on_logits_are_the_judged_ones(measured):
-    """dL/da by finite differences on one logit of one question."""
+    """dL/da through a model of one's own making, and the largest by a finite difference."""
     form, member, params, row = measured
     tokens, labels = jnp.asarray(member.train.tokens), member.train.labels
 
@@ -99,12 +99,17 @@ def test_gradients_on_logits_are_the_judged_ones(measured):
         return -jnp.take_along_axis(jax.nn.log_softmax(logits), labels[..., None], axis=2).sum()
 
     still = jnp.zeros((len(tokens), 11, 2, 11))
-    gradients = np.abs(np.asarray(jax.grad(loss)(still)))[:, [4, 10]]
+    every = np.asarray(jax.grad(loss)(still))
+    gradients = np.abs(every)[:, [4, 10]]
+    place = np.unravel_index(np.abs(every).argmax(), every.shape)
+    step = 0.02
+    difference = (loss(still.at[place].set(step)) - loss(still.at[place].set(-step))) / (2 * step)
+    assert every[place] == pytest.approx(float(difference), rel=0.02)
     assert row["logit_gradient_max"] == pytest.approx(gradients.max(), rel=1e-3)
     assert row["logit_gradient_mean"] == pytest.approx(gradients.mean(), rel=1e-3)
 
 
-def test_the_minimal_model_is_asked_once():
+def test_what_a_transformer_cannot_be():
     with pytest.raises(gs.SpecError, match=r"set model\.kind to transformer"):
         SPEC.replace(model=gs.ModelSpec())
     with pytest.raises(gs.SpecError, match="must be causal"):

@@ -37,6 +37,7 @@ VARIANTS = {
     "post, rms": {"norm": ("post",), "norm_kind": "rms", "positions": "none"},
     "split norms": {"norm": ("query_key", "value", "mlp"), "residual": False},
     "not causal, linear": {"causal": False, "attention": "linear_relu"},
+    "causal, linear": {"attention": "linear_relu", "layers": 1},
 }
 
 
@@ -137,8 +138,9 @@ def test_it_is_its_formula(changes):
         np.testing.assert_allclose(response.attention[example], weights[read], atol=1e-5)
 
 
-def test_it_does_not_look_ahead():
-    shape, params = make(read=(0, 1, 2, 3, 4, 5))
+@pytest.mark.parametrize("attention", ["softmax", "linear_relu"])
+def test_it_does_not_look_ahead(attention):
+    shape, params = make(read=(0, 1, 2, 3, 4, 5), attention=attention)
     changed = TOKENS.copy()
     changed[:, 4] = (changed[:, 4] + 1) % 7
     before, after = (respond(params, jnp.asarray(t), shape).logits for t in (TOKENS, changed))

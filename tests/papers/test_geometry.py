@@ -92,19 +92,30 @@ def test_a_shortcut_that_errs_is_found():
     assert 1e-3 < found["shortcut_gradient_error"] < 1
 
 
-def test_the_worst_ratio_is_the_bounds_and_of_all_snapshots(monkeypatch):
-    checks = pl.DataFrame(
-        {
-            "name": ["explaining away", "explaining away", "closed form"],
-            "ratio": [0.2, 0.1, 7.0],
-        }
-    )
-    monkeypatch.setattr(tasks, "certify", lambda run: checks)
+def test_the_worst_ratio_is_of_all_snapshots(monkeypatch):
+    monkeypatch.setattr(tasks, "inspect", lambda path: {"ratio_worst": np.array([0.1, 0.2, 0.1])})
     curve = pl.DataFrame({"epoch": [0, 50, 100], "structure_share": [0.1, 0.4, 0.9]})
-    run = SimpleNamespace(curve=curve, outcome={"memorised": {"epoch": 50}})
+    run = SimpleNamespace(path="run", curve=curve, outcome={"memorised": {"epoch": 50}})
     assert tasks.summarise(run) == {"bound_ratio": 0.2, "right_at_memorisation": 0.4}
     run.outcome["memorised"]["epoch"] = None
     assert tasks.summarise(run) == {"bound_ratio": 0.2}
+
+
+def test_a_prior_is_judged_where_attention_is_misled():
+    test = next(c.test for c in STUDIES["tasks"].claims if c.name == "prior accelerates the misled")
+
+    def made(right):
+        def make(item):
+            grokked = 500 if item.spec.prior.kind == "oracle" else None
+            return {**make_up(item.spec, grokked), "right_at_memorisation": right}
+
+        return evidence_of("tasks", "laptop", make).samples["multiplication"]
+
+    assert test.judge(made(0.3)).ruling == "supported"
+    assert test.judge(made(None)).ruling == "supported"
+    finding = test.judge(made(1.0))
+    assert finding.ruling == "inconclusive"
+    assert "routing is not the bottleneck" in finding.remark
 
 
 def test_tasks_are_as_the_page_says():

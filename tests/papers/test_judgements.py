@@ -14,6 +14,7 @@ from grokscope.papers.judgements import (
     Faster,
     Fastest,
     GainKept,
+    Higher,
     InverseLaw,
     Level,
     Separation,
@@ -63,6 +64,19 @@ def test_faster():
     assert ruling(test, sample(fast=NEVER, slow=SLOW)) == "contradicted"
     finding = judge(Claim("c", "says", test), sample(fast=FAST, slow=NEVER))
     assert "840 against 0 of 5 grok" in finding.remark
+
+
+def test_higher_compares_seed_by_seed():
+    test = Higher("more", "less", "x", "gain", least=0.05)
+    low, high = rows([900] * 5, x=[0.1, 0.5, 0.9, 0.3, 0.7]), [0.2, 0.6, 1.0, 0.4, 0.8]
+    given = sample(more=rows([900] * 5, x=high), less=low)
+    finding = judge(Claim("c", "says", test), given)
+    # The seeds differ more from each other than the arms do, but always in the same direction.
+    assert finding.ruling == "supported"
+    assert finding.estimate.value == pytest.approx(0.1)
+    assert ruling(test, sample(more=low, less=rows([900] * 5, x=high))) == "contradicted"
+    lacking = rows([900] * 5, x=[*high[:4], None])
+    assert ruling(test, sample(more=lacking, less=low)) == "inconclusive"
 
 
 def test_fastest_is_judged_by_its_hardest_rival():
@@ -267,6 +281,7 @@ def test_missing_and_failed_runs_support_nothing(test):
         Everywhere("x", "ratio", 1.0),
         Fastest("a", ("b", "c"), 0.9),
         GainKept("a", "b", "c", 0.5),
+        Higher("a", "b", "x", "gain", 0.05),
         Separation("x", "one", 0.8, every),
         Separation("x", "one", 0.05, every, "y", "another"),
     ],

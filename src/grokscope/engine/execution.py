@@ -179,9 +179,8 @@ def estimate_seconds(spec: RunSpec, rate: float = 130e9) -> float:
     from grokscope.validation import operand_values
 
     task, model, training = spec.task, spec.model, spec.training
-    examples = task.examples or operand_values(task) ** (
-        task.bits if task.kind == "parity" else task.operands
-    )
+    drawn = {"parity": task.bits, "parity_stream": task.blocks * task.bits}
+    examples = task.examples or operand_values(task) ** drawn.get(task.kind, task.operands)
     inner = model.width + operand_values(task)
     length = task.length or 2 * task.operands + 1
     if task.kind in ("parity", "parity_stream"):

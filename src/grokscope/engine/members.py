@@ -183,7 +183,7 @@ def find_targets(
 ) -> tuple[np.ndarray, np.ndarray]:  # both like data.oracle
     """Where the prior pulls attention, and where attention is frozen."""
     wanted = {spec.prior.kind, spec.interventions.frozen_attention}
-    if "adversarial" in wanted and not data.adversarial.any():
+    if "adversarial" in wanted and not data.adversarial.any(axis=-1).all():
         raise SpecError("An adversarial posterior needs a distractor position; raise task.length.")
     posteriors = {"oracle": data.oracle, "adversarial": data.adversarial}
     if "teacher" in wanted:

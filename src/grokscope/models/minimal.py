@@ -92,14 +92,15 @@ def init(key: jax.Array, shape: Shape, scale: float | jax.Array = 1.0) -> Params
 
 
 def normalise(scores: jax.Array, kind: AttentionKind) -> jax.Array:  # (..., T) -> (..., T)
-    """Attention weights from query-key logits. Linear-ReLU attention is uniform where no score is
-    positive, since the quotient is undefined there."""
+    """Attention weights from query-key logits; -inf is what may not be seen. Linear-ReLU attention
+    is uniform over the rest where no score is positive, since the quotient is undefined there."""
     if kind == "softmax":
         return jax.nn.softmax(scores, axis=-1)
     positive = jax.nn.relu(scores)
     total = positive.sum(axis=-1, keepdims=True)
     safe = jnp.where(total > 0, total, 1.0)
-    return jnp.where(total > 0, positive / safe, 1.0 / scores.shape[-1])
+    seen = (scores > -jnp.inf).astype(scores.dtype)
+    return jnp.where(total > 0, positive / safe, seen / seen.sum(axis=-1, keepdims=True))
 
 
 def forward(params: Params, tokens: jax.Array, shape: Shape) -> Forward:  # tokens (n, T)

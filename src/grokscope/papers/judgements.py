@@ -91,7 +91,7 @@ class Fastest:
     arm: str
     others: tuple[str, ...]
     least: float
-    effect: str = "speed-up over the fastest of the others"
+    effect: str = "speed-up over the rival that decides"
 
     def _pairs(self) -> list[Faster]:
         return [Faster(self.arm, other, self.least) for other in self.others]
@@ -102,7 +102,7 @@ class Fastest:
             f"“{self.arm}” against each of {names}: ratio of the median epochs to grokking (runs "
             "that never grok count as infinite), bootstrapped over seeds. Supported if every 95 % "
             f"interval lies at or above {self.least:g}; contradicted if one lies below. The "
-            "smallest ratio is shown."
+            "comparison that decides is shown."
         )
 
     def needs(self, sample: Sample) -> Sequence[str]:

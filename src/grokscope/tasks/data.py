@@ -15,7 +15,7 @@ import numpy as np
 class TaskData:
     """Examples, the true posterior over positions for each of them, and the split."""
 
-    tokens: np.ndarray  # (n, T) int32; the query token stands last
+    tokens: np.ndarray  # (n, T) int32; the query token stands last (a stream has none)
     labels: np.ndarray  # (n,) int32, in a stream (n, T)
     oracle: np.ndarray  # (n, T) float32; 1/k on the informative positions, 0 elsewhere; (n, J, T)
     operands: np.ndarray  # (n, k) int32, in a stream (n, J * k)

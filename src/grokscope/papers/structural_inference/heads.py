@@ -35,7 +35,11 @@ CASES = ((1, 0.6), (2, 0.6), (2, 0.8), (6, 0.6))
 EPOCHS = 2500
 REGIME = "four heads"
 POOLED, BEST, BY_INPUT = "weakest_min", "best_head_min", "best_head_by_input_min"
-CONDITIONS = {"pooled_right": "the mean over heads", "best_head_right": "some single head"}
+CONDITIONS = {
+    "pooled_right": "the mean over heads",
+    "sum_right": "their sum (the paper's form, four times as easy)",
+    "best_head_right": "some single head",
+}
 NAMES = {
     POOLED: "the mean over heads",
     BEST: "the best single head",
@@ -73,7 +77,7 @@ def summarise(run: Run) -> dict[str, float | None]:
     informative position has on any input, for each head (the strongest first), for the best of
     them, and with the best head chosen anew for each input. (The mean over heads has `weakest_min`
     already.) `pooled_right` and `best_head_right` are 1 where the mean, or some head, satisfies the
-    condition on 99 % of the inputs, else 0; `shared` is the grok epoch of a run where only the
+    condition on 99 % of the inputs, else 0, `sum_right` where the sum over heads does; `shared` is the grok epoch of a run where only the
     mean does, None for any other run."""
     data = build_task(run.spec.task, run.spec.seed)
     params = {name: jnp.asarray(array) for name, array in run.weights().items()}
@@ -92,6 +96,7 @@ def summarise(run: Run) -> dict[str, float | None]:
         BY_INPUT: float(weakest.max(axis=1).min()),
         "pooled_right": float(pooled_right),
         "best_head_right": float(one_right),
+        "sum_right": float((HEADS * pooled >= tau).mean() >= STRUCTURED),
         "shared": run.outcome["grokked"]["epoch"] if pooled_right and not one_right else None,
     }
 

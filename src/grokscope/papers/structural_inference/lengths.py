@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from grokscope.papers.evidence import Evidence
 from grokscope.papers.judgements import Higher, Level
 from grokscope.papers.structural_inference import figures
+from grokscope.papers.structural_inference.figures.lengths import COLUMN
 from grokscope.papers.structural_inference.settings import base
 from grokscope.papers.studies import Claim, ScaleName, Setting, Study
 from grokscope.spec import RunSpec
@@ -16,10 +17,12 @@ TRAINED = 6
 LENGTHS = (7, 8, 10, 12, 16)
 ENCODINGS = {"rotary": "rotary positions", "none": "no positions"}
 BASELINE, PRIOR = "no prior", "prior"
+KEPT = "share of the accuracy that is kept"
+TOO_LITTLE = "have not generalised at the trained length"
 
 
 def column(length: int) -> str:
-    return f"accuracy_at_{length}"
+    return f"{COLUMN}{length}"
 
 
 def settings(scale: ScaleName) -> Sequence[Setting]:
@@ -50,9 +53,14 @@ def arms(setting: Setting, seed: int) -> dict[str, RunSpec]:
 
 
 def summarise(run: Run) -> dict[str, float | None]:
+    """Accuracy at every length, and how much of it is kept at the longest; no number where there
+    was too little to keep."""
     from grokscope.evaluation import held_out_accuracy
 
-    return {column(length): held_out_accuracy(run, length=length) for length in (TRAINED, *LENGTHS)}
+    found = {length: held_out_accuracy(run, length=length) for length in (TRAINED, *LENGTHS)}
+    general = found[TRAINED] >= run.spec.training.test_threshold
+    kept = found[LENGTHS[-1]] / found[TRAINED] if general else None
+    return {**{column(length): value for length, value in found.items()}, "kept": kept}
 
 
 def read(evidence: Evidence) -> str:
@@ -86,19 +94,19 @@ STUDY = Study(
     claims=(
         Claim(
             "prior keeps length",
-            f"At length {LENGTHS[-1]} the network trained with the prior is more accurate.",
-            Higher(PRIOR, BASELINE, column(LENGTHS[-1]), "gain of accuracy", least=0.05),
+            f"With the prior more of the accuracy is kept at length {LENGTHS[-1]}.",
+            Higher(PRIOR, BASELINE, "kept", KEPT, least=0.05),
         ),
         Claim(
-            "prior is right at length",
-            f"… and still right on most examples at length {LENGTHS[-1]}.",
-            Level(PRIOR, column(LENGTHS[-1]), "accuracy", low=0.5),
+            "most is kept with it",
+            f"With the prior more than half of the accuracy is kept at length {LENGTHS[-1]}.",
+            Level(PRIOR, "kept", KEPT, low=0.5, absent=TOO_LITTLE),
             ours=True,
         ),
         Claim(
             "length is lost without it",
-            f"Without the prior a tenth of the examples or more is wrong at length {LENGTHS[-1]}.",
-            Level(BASELINE, column(LENGTHS[-1]), "accuracy", high=0.9),
+            f"Without the prior a tenth of the accuracy or more is lost at length {LENGTHS[-1]}.",
+            Level(BASELINE, "kept", KEPT, high=0.9, absent=TOO_LITTLE),
             ours=True,
         ),
     ),

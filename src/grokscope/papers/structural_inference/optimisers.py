@@ -14,7 +14,7 @@ import numpy as np
 
 from grokscope import theory
 from grokscope.papers.evidence import Evidence
-from grokscope.papers.judgements import Level, Share
+from grokscope.papers.judgements import Level
 from grokscope.papers.structural_inference import figures
 from grokscope.papers.structural_inference.quantities import plateau_rows
 from grokscope.papers.structural_inference.settings import settings
@@ -23,6 +23,7 @@ from grokscope.spec import RunSpec
 from grokscope.store import Run
 
 ADAMW = "AdamW, full batch"
+NO_PLATEAU = "have no plateau: they do not memorise, or something moves as soon as they have"
 BATCHES: dict[str, dict[str, Any]] = {
     f"batch of {size}": {"optimiser__batch": size} for size in (512, 256, 128)
 }
@@ -113,6 +114,8 @@ def read(evidence: Evidence) -> str:
                 " Mean contraction that the bound guarantees, in units of the decay: "
                 f"{', '.join(guarantees)}; below 0 it allows the norm to grow."
             )
+        kept = np.concatenate([arm.values("bound_kept") for arm in present])
+        text += f" {int(np.isfinite(kept).sum())} of {len(kept)} runs keep to it at every row."
         sentences.append(text)
     return " ".join(sentences)
 
@@ -125,7 +128,7 @@ def contracts(arm: str, says: str) -> Claim:
         "contraction in units of the decay",
         low=0.5,
         high=2,
-        absent="have no plateau: they do not memorise, or something moves as soon as they have",
+        absent=NO_PLATEAU,
     )
     return Claim(f"norm contracts, {arm}", says, test)
 
@@ -142,9 +145,9 @@ STUDY = Study(
     "were chosen on short pilot runs of another seed, so that the network memorises in both "
     "regimes: of six pairs for Lion and three for Muon these were the ones that did, and of three "
     "for SGD, which all did, this is the one that grokked. Two kinds of plateau: one that "
-    "ends by itself (constant) and one that lasts to the end of the run (noise; without the "
-    "batches, which did not memorise there). Added: does the norm keep to the bound that theory "
-    "guarantees for each optimiser?",
+    "ends by itself (constant) and one that lasts to the end of the run (noise; without "
+    "batches: pilots with 128 and 256 had not memorised there after 2,500 and 1,500 steps). Added: "
+    "does the bound that theory gives for each optimiser guarantee any contraction?",
     settings=where,
     arms=arms,
     claims=(
@@ -162,9 +165,16 @@ STUDY = Study(
         ),
         *(
             Claim(
-                f"bound holds, {arm}",
-                f"Under {arm} the norm stays within the corrected bound of definition 3.2.",
-                Share(arm, "grok", "bound_kept", "keep to the bound at every row"),
+                f"bound guarantees contraction, {arm}",
+                f"Under {arm} the corrected bound of definition 3.2 guarantees that the norm "
+                "contracts on the plateau.",
+                Level(
+                    arm,
+                    "certified_rate",
+                    "guaranteed contraction in units of the decay",
+                    low=0,
+                    absent=NO_PLATEAU,
+                ),
                 ours=True,
             )
             for arm in (ADAMW, *OPTIMISERS)

@@ -84,7 +84,10 @@ PAPER = Paper(
         "without help memorises. Composing permutations depends on the order of the operands, "
         "which attention spread evenly cannot see: there the oracle as the paper defines it is not "
         "what the task needs.",
-        "With four heads the penalty is the mean over heads, so it pulls every head to the oracle.",
+        "With four heads the penalty is the mean over heads, so it pulls every head to the oracle. "
+        "The paper's pooled condition is about the sum over heads; ours is about their mean, so "
+        "that a position needs the same share of all attention as with one head. How often the sum "
+        "suffices is told under the figure.",
         "Figure 11 is run at laptop scale. Neither the batch sizes and momenta nor the rates and "
         "decays of SGD, Lion and Muon are given; ours are listed with the figure. A batch is drawn "
         "with replacement, and an epoch then means a step. “Fast” and “survives” are judged by the "
@@ -93,7 +96,8 @@ PAPER = Paper(
         "encoding. Distractors have tokens of their own, or the label would not be determined; "
         "longer sequences are read with rotary positions or none, by the general transformer.",
         "Appendix G: the paper's sizes were lost. The loss counts every next token; accuracy, "
-        "prior and divergence only the parities, since nothing else can be known.",
+        "prior and divergence only the parities, since nothing else can be known. A batch of 512 "
+        "is drawn, with replacement, from 400 streams.",
     ),
     revisions=(
         "Before the laptop runs had ended: an exponent is taken as no number where even the "

@@ -196,7 +196,8 @@ STUDY = Study(
     "late. The directed penalty is the strongest. A teacher keeps much of its gain, without an "
     "oracle. Switched on after memorisation, the penalty still ends the wait.",
     how="Each arm replaces the oracle's constant penalty (strength 1). Entropy and sparsity say "
-    "only that attention should be narrow; their strength is 0.1, and 0.01 and 1 besides. A "
+    "only that attention should be narrow; their strength is 0.1, and 0.01 besides (with few-token "
+    "distractors 1, too). A "
     "teacher's final attention takes the oracle's place: on each example, or, where it knows other "
     "tokens, its mean at each position. With few-token distractors teachers are runs without any "
     f"prior, trained until they grok (at most {PATIENCE:,} epochs): the same network, another "
@@ -242,7 +243,7 @@ STUDY = Study(
         Claim(
             "oracle matches teacher",
             "… and as a teacher's attention.",
-            Faster(ORACLE, TEACHER, least=0.9),
+            Faster(ORACLE, TEACHER, least=0.9, control=TEACHER),
         ),
         Claim(
             "teacher keeps the gain",

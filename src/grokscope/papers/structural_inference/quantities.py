@@ -113,11 +113,14 @@ def structured(curve: Mapping[str, np.ndarray], spec: RunSpec) -> int | None:
 def starved(curve: Mapping[str, np.ndarray], outcome: Mapping[str, Any]) -> float | None:
     """Epochs after memorisation at which attention is wrong (fewer than 99 % of the inputs satisfy
     the structural condition) and hardly taught (the task's gradient on it is below a tenth of its
-    largest value so far). None if the run did not memorise."""
+    largest value so far). None if the run did not memorise,
+    or if there is no such gradient."""
     memorised = outcome["memorised"]["epoch"]
     if memorised is None:
         return None
     gradient = curve["interaction_gradient"]
+    if not np.isfinite(gradient).any():
+        return None
     hungry = gradient < STARVED * np.maximum.accumulate(gradient)
     wrong = curve["structure_share"] < STRUCTURED
     rows = hungry & wrong & (curve["epoch"] >= memorised)

@@ -15,16 +15,17 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from grokscope.certificates import certify
+from grokscope.certificates.checks import ROUNDING
 from grokscope.papers.evidence import ArmRuns, Evidence, Sample
 from grokscope.papers.judgements import Everywhere, Faster, Level, Share
 from grokscope.papers.structural_inference import figures
-from grokscope.papers.structural_inference.explaining_away import SNAPSHOTS
+from grokscope.papers.structural_inference.explaining_away import SNAPSHOTS, inspect
+from grokscope.papers.structural_inference.quantities import STRUCTURED
 from grokscope.papers.structural_inference.settings import settings
 from grokscope.papers.studies import Claim, ScaleName, Setting, Study
 from grokscope.spec import RunSpec
 from grokscope.store import Run
-from grokscope.verdicts import median_time
+from grokscope.verdicts import Finding, median_time
 
 NONE, ORACLE = "no prior", "oracle"
 ADDITION = "addition"
@@ -67,18 +68,19 @@ def where(scale: ScaleName) -> Sequence[Setting]:
 
 
 def arms(setting: Setting, seed: int) -> dict[str, RunSpec]:
-    return {
-        NONE: setting.baseline(seed),
-        ORACLE: setting.variant(seed, prior__kind="oracle"),
-    }
+    helped = setting.variant(seed, prior__kind="oracle")
+    if setting.regime == ADDITION:  # figure 5 follows it to the end: one run for both
+        helped = helped.replace(**{"training.stop": "never"})
+    return {NONE: setting.baseline(seed), ORACLE: helped}
 
 
 def summarise(run: Run) -> dict[str, float | None]:
     """The task's largest gradient on a single attention logit over its bound (Lemma 5.1), over all
     training examples, positions and snapshots; and the share of the inputs on which attention is
     right when the run has memorised."""
-    checks = certify(run).filter(pl.col("name") == "explaining away")
-    numbers: dict[str, float | None] = {"bound_ratio": checks.select(pl.max("ratio")).item()}
+    numbers: dict[str, float | None] = {
+        "bound_ratio": float(inspect(run.path)["ratio_worst"].max())
+    }
     memorised = run.outcome["memorised"]["epoch"]
     if memorised is not None:
         row = run.curve.row(by_predicate=pl.col("epoch") == memorised, named=True)
@@ -117,6 +119,28 @@ def _fate(one: ArmRuns) -> str:
     return count if math.isinf(middle) else f"{count} (median epoch {middle:,.0f})"
 
 
+class FasterWhereMisled(Faster):
+    """The same, but only where attention was wrong when the run without help had memorised."""
+
+    def describe(self) -> str:
+        return (
+            f"{super().describe()} Inconclusive where attention is right on {STRUCTURED:.0%} of "
+            "the inputs by memorisation in half of the runs without a prior or more: there is "
+            "nothing to route."
+        ).replace("%", " %")
+
+    def judge(self, sample: Sample) -> Finding:
+        right = sample.arms[NONE].values("right_at_memorisation") >= STRUCTURED  # no number: wrong
+        if right.mean() >= 0.5:
+            early = f"{int(right.sum())} of {len(right)} runs without a prior"
+            return Finding(
+                "inconclusive",
+                remark=f"routing is not the bottleneck: attention of {early} is right by "
+                "memorisation",
+            )
+        return super().judge(sample)
+
+
 STUDY = Study(
     name="tasks",
     source="Figure 10",
@@ -129,7 +153,7 @@ STUDY = Study(
     "(40 % of the triples, distractors from 6 tokens, 4,000 epochs); the parity of 3 among 20 bits "
     "(500 training examples, the other bits are the distractors); composition of permutations of "
     "five symbols (5,760 of the 14,400 pairs, distractors from 6 tokens, 2,000 epochs). The bound "
-    f"on attention's gradient is evaluated at {SNAPSHOTS} moments of each run and at its end, for "
+    f"on attention's gradient is evaluated at {SNAPSHOTS} moments of a whole run and at its end, for "
     "every training example and position. Attention that is spread evenly, as the oracle is, adds "
     "the operands up without regard to their order, and composition depends on the order: there "
     "the prior works against the task.",
@@ -139,7 +163,7 @@ STUDY = Study(
         Claim(
             "gradient within its bound",
             "The task's gradient on attention never exceeds the explaining-away bound.",
-            Everywhere("bound_ratio", "ratio of a gradient to its bound", 1.0),
+            Everywhere("bound_ratio", "ratio of a gradient to its bound", 1 + ROUNDING),
         ),
         Claim(
             "gradient starves on every task",
@@ -152,11 +176,12 @@ STUDY = Study(
                 logarithmic=True,
                 absent="have no plateau: they do not memorise, or something moves at once",
             ),
+            ours=True,
         ),
         Claim(
-            "prior accelerates every task",
-            "With the prior (λ = 1) the network groks much earlier.",
-            Faster(ORACLE, NONE, least=1.25),
+            "prior accelerates the misled",
+            "Where routing is the bottleneck the network groks much earlier with the prior (λ = 1).",
+            FasterWhereMisled(ORACLE, NONE, least=1.25),
         ),
         Claim(
             "tasks are memorised",

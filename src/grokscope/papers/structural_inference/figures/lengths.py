@@ -21,6 +21,7 @@ from grokscope.report.layers import inline
 
 HEIGHT = 190
 COLUMN = "accuracy_at_"
+"""Begins the names of the columns, which end with the length."""
 
 
 def draw_lengths(evidence: Evidence) -> list[Panel]:
