@@ -15,7 +15,6 @@ from grokscope.errors import SpecError, StoreError
 from grokscope.store import Run
 from grokscope.tasks import build_task
 
-
 # Other fields would change the split: operands that were trained on would be asked for.
 CHANGEABLE = ("length", "alphabet", "distractors", "positions")
 

@@ -76,9 +76,9 @@ def summarise(run: Run) -> dict[str, float | None]:
     """The structural condition by head, on the final weights: the smallest weight that an
     informative position has on any input, for each head (the strongest first), for the best of
     them, and with the best head chosen anew for each input. (The mean over heads has `weakest_min`
-    already.) `pooled_right` and `best_head_right` are 1 where the mean, or some head, satisfies the
-    condition on 99 % of the inputs, else 0, `sum_right` where the sum over heads does; `shared` is the grok epoch of a run where only the
-    mean does, None for any other run."""
+    already.) `pooled_right`, `sum_right` and `best_head_right` are 1 where the mean over heads,
+    their sum, or some head satisfies the condition on 99 % of the inputs, else 0; `shared` is the
+    grok epoch of a run where the mean does and no head, None for any other run."""
     data = build_task(run.spec.task, run.spec.seed)
     params = {name: jnp.asarray(array) for name, array in run.weights().items()}
     attention = np.asarray(
