@@ -100,8 +100,10 @@ def _goals(measured: Mapping[str, Any]) -> list[str]:
     lines = [
         "## Goals",
         "",
-        "The bounds were set before anything was measured. Against which form of a loop or a short "
-        "cut they are to be held was not, so all are shown. Speed is at paper scale, one member, "
+        "The bounds were set before anything was measured. The loop over every position, as "
+        "transformers are usually written, and the faster forms of the short cut were added after "
+        "first measurements, the one because it is the textbook's, the others because a user may "
+        "find them; all are held against the same bounds. Speed is at paper scale, one member, "
         "every default measure on.",
         "",
         "| goal | measured | |",
