@@ -154,8 +154,8 @@ STUDY = Study(
     "(500 training examples, the other bits are the distractors); composition of permutations of "
     "five symbols (5,760 of the 14,400 pairs, distractors from 6 tokens, 2,000 epochs). The bound "
     f"on attention's gradient is evaluated at {SNAPSHOTS} moments of a whole run and at its end, "
-    "for every training example and position. Attention that is spread evenly, as the oracle is, adds "
-    "the operands up without regard to their order, and composition depends on the order: there "
+    "for every training example and position. Attention that is spread evenly, as the oracle is, "
+    "adds the operands up without regard to their order, and composition depends on the order: there "
     "the prior works against the task.",
     settings=where,
     arms=arms,
@@ -180,7 +180,7 @@ STUDY = Study(
         ),
         Claim(
             "prior accelerates the misled",
-            "Where routing is the bottleneck, the prior (λ = 1) makes the network grok much earlier.",
+            "Where routing is the bottleneck, the network groks much earlier with the prior.",
             FasterWhereMisled(ORACLE, NONE, least=1.25),
         ),
         Claim(
