@@ -155,8 +155,8 @@ STUDY = Study(
     "five symbols (5,760 of the 14,400 pairs, distractors from 6 tokens, 2,000 epochs). The bound "
     f"on attention's gradient is evaluated at {SNAPSHOTS} moments of a whole run and at its end, "
     "for every training example and position. Attention that is spread evenly, as the oracle is, "
-    "adds the operands up without regard to their order, and composition depends on the order: there "
-    "the prior works against the task.",
+    "adds the operands up without regard to their order, and composition depends on the order: "
+    "there the prior works against the task.",
     settings=where,
     arms=arms,
     claims=(
