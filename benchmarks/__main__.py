@@ -19,7 +19,7 @@ from typing import Any
 
 from benchmarks import page
 from benchmarks.breakdown import break_down
-from benchmarks.comparison import MODELBATCH, SCALES, compare
+from benchmarks.comparison import MODELBATCH, SCALES, compare, compare_general
 from benchmarks.fixed import measure_fixed
 from benchmarks.growth import grow
 from benchmarks.storage import measure_store
@@ -33,6 +33,7 @@ PARTS: dict[str, dict[str, Callable[[], dict[str, Any]]]] = {
         "comparison": lambda: compare(
             3, members=(1,), scales={"paper": SCALES["paper"]}, epochs=50
         ),
+        "general": lambda: compare_general(3, members=(1,), epochs=25),
         "growth": lambda: grow(rounds=3, axes=("modulus",), sizes=3, scales=("laptop",)),
         "storage": lambda: measure_store((10, 100, 1000), repetitions=1),
         "breakdown": lambda: break_down("3", "smoke", seeds=3),
@@ -40,6 +41,7 @@ PARTS: dict[str, dict[str, Callable[[], dict[str, Any]]]] = {
     },
     "full": {
         "comparison": lambda: compare(rounds=5),
+        "general": lambda: compare_general(rounds=5),
         "growth": lambda: grow(rounds=7),
         "storage": lambda: measure_store((10, 100, 1000, 10_000)),
         "breakdown": lambda: break_down("3", "laptop", seeds=1),

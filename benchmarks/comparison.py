@@ -98,7 +98,24 @@ WHAT = {
     "floor, process a core": "the same in a process a core",
     "floor in PyTorch": "the same products in PyTorch",
 }
-REFERENCE = next(c for c in CONTENDERS if c.kind == "plain")
+# The general transformer, in which no short cut is to be had: norms stand before queries, keys and
+# values, and a second layer reads every position of the first.
+GENERAL = find_recipe(SCALES["laptop"]).replace(
+    **{
+        "model.kind": "transformer",
+        "model.layers": 2,
+        "model.heads": 4,
+        "model.norm": "attention+mlp+final",
+        "model.activation": "gelu",
+    }
+)
+GENERAL_CONTENDERS = (
+    Contender("grokscope", LAB, "lab", "default", (1, 5)),
+    Contender("grokscope, without measures", LAB, "unmeasured", "default", (1, 5)),
+    Contender("PyTorch loop, all positions", TORCH, "general", members=(1, 5)),
+    Contender("PyTorch loop, compiled", TORCH, "general compiled", members=(1, 5)),
+)
+EXACT = ("plain", "general")  # kinds against whose double precision losses are held
 
 
 def compare(
@@ -112,9 +129,31 @@ def compare(
         missing, path = find_missing(Path(folder))
         present = [c for c in CONTENDERS if c.name not in missing]
         found = [
-            _compare_at(scale, recipe, present, members, rounds, epochs, Path(folder), path)
+            _compare_at(
+                scale, find_recipe(recipe), present, members, rounds, epochs, Path(folder), path
+            )
             for scale, recipe in scales.items()
         ]
+    return _gather(found, missing)
+
+
+def compare_general(
+    rounds: int, members: Sequence[int] = (1, 5), epochs: int = 50
+) -> dict[str, Any]:
+    """The same for the general transformer, over fewer epochs: an epoch takes ten times as long."""
+    missing = {}
+    present = list(GENERAL_CONTENDERS)
+    if find_spec("torch") is None:
+        missing = {c.name: NO_TORCH for c in present if c.module == TORCH}
+        present = [c for c in present if c.module != TORCH]
+    with tempfile.TemporaryDirectory() as folder:
+        found = _compare_at(
+            "general", GENERAL, present, members, rounds, epochs, Path(folder), path=""
+        )
+    return _gather([found], missing)
+
+
+def _gather(found: Sequence[Any], missing: dict[str, str]) -> dict[str, Any]:
     return {
         "tolerance": TOLERANCE,
         "missing": missing,
@@ -124,12 +163,14 @@ def compare(
     }
 
 
+NO_TORCH = "PyTorch is not installed (pip install 'grokscope[torch]')"
+
+
 def find_missing(folder: Path) -> tuple[dict[str, str], str]:
     """Contenders that cannot run here, with the reason, and where modelbatch was put: it comes
     without its dependencies, which PyTorch brings, and never into our environment."""
     if find_spec("torch") is None:
-        reason = "PyTorch is not installed (pip install 'grokscope[torch]')"
-        return {c.name: reason for c in CONTENDERS if c.module == TORCH}, ""
+        return {c.name: NO_TORCH for c in CONTENDERS if c.module == TORCH}, ""
     place = folder / "modelbatch"
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target"]
     done = subprocess.run(
@@ -144,7 +185,7 @@ def find_missing(folder: Path) -> tuple[dict[str, str], str]:
 
 def _compare_at(
     scale: str,
-    recipe: str,
+    spec: RunSpec,
     contenders: Sequence[Contender],
     members: Sequence[int],
     rounds: int,
@@ -153,7 +194,6 @@ def _compare_at(
     path: str,
 ) -> tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]]]:
     print(f"comparison at {scale} scale", flush=True)
-    spec = find_recipe(recipe)
     problems = export_problems(spec, max(members), folder / scale)
     sizes = {"scale": scale, **problems[0]["sizes"]}
     times, losses = [], []
@@ -256,10 +296,11 @@ def _hold_losses(
 ) -> list[dict[str, Any]]:
     """Every contender's training loss over the first epochs of the first member, held against the
     textbook loop in double precision."""
-    if not any(contender.name == REFERENCE.name for contender in contenders):
+    reference = next((c for c in contenders if c.kind in EXACT), None)
+    if reference is None:
         return []
-    torch = teams.get(REFERENCE.module, "one process").children[0]
-    exact = torch.ask("losses", kind=REFERENCE.kind, epochs=epochs, double=True)
+    torch = teams.get(reference.module, "one process").children[0]
+    exact = torch.ask("losses", kind=reference.kind, epochs=epochs, double=True)
     curves = {}
     for contender in contenders:
         if contender.trains and contender.kind != "unmeasured":  # those are the lab's own epochs

@@ -26,7 +26,7 @@ from benchmarks.teams import median_ratio
 from grokscope.errors import StoreError
 from grokscope.report.files import save_chart, write_between, write_file
 
-PARTS = ("about", "comparison", "growth", "storage", "breakdown", "fixed")
+PARTS = ("about", "comparison", "general", "growth", "storage", "breakdown", "fixed")
 BEGIN, END = "<!-- speed: made by make bench -->", "<!-- end of speed -->"
 
 
@@ -70,6 +70,7 @@ def render(measured: Mapping[str, Any]) -> str:
         _goals(measured),
         _side_by_side(measured["comparison"]),
         _losses(measured["comparison"]),
+        _general(measured["general"]),
         _growth(measured["growth"], measured["comparison"]),
         _store(measured["storage"]),
         _breakdown(measured["breakdown"]),
@@ -127,32 +128,56 @@ def _side_by_side(comparison: Mapping[str, Any]) -> list[str]:
         "",
     ]
     for sizes in comparison["sizes"]:
-        scale = sizes["scale"]
-        rows = [row for row in comparison["times"] if row["scale"] == scale]
-        counts = sorted({row["members"] for row in rows})
-        lines += [
-            f"### {scale.capitalize()} scale",
-            "",
-            f"p {sizes['modulus']}, {sizes['examples']:,} training and {sizes['test_examples']:,} "
-            f"test examples of {sizes['length']} tokens, d {sizes['width']}, "
-            f"MLP {sizes['hidden']}, {sizes['parameters']:,} parameters. Milliseconds of one "
-            "epoch of all members, and how many times as long as grokscope.",
-            "",
-            "| contender | " + " | ".join(_members(count) for count in counts) + " | first call |",
-            "|---" * (len(counts) + 2) + "|",
-        ]
-        present = {row["contender"] for row in rows}
-        for name in (c.name for c in CONTENDERS if c.name in present):
-            cells = [_cell(comparison, scale, count, name) for count in counts]
-            first = next(row["first"] for row in rows if row["contender"] == name)
-            lines.append(f"| {name} | {' | '.join(cells)} | {first:.1f} s |")
-        lines.append("")
+        lines += [f"### {sizes['scale'].capitalize()} scale", "", *_times(comparison, sizes)]
     return [
         *lines,
         "The first call builds data and model and compiles where there is something to compile; "
         "programs kept from earlier processes were not used.",
         "",
     ]
+
+
+def _times(comparison: Mapping[str, Any], sizes: Mapping[str, Any]) -> list[str]:
+    """Every contender at one scale."""
+    scale = sizes["scale"]
+    rows = [row for row in comparison["times"] if row["scale"] == scale]
+    counts = sorted({row["members"] for row in rows})
+    lines = [
+        f"p {sizes['modulus']}, {sizes['examples']:,} training and {sizes['test_examples']:,} "
+        f"test examples of {sizes['length']} tokens, d {sizes['width']}, "
+        f"MLP {sizes['hidden']}, {sizes['parameters']:,} parameters. Milliseconds of one "
+        "epoch of all members, and how many times as long as grokscope.",
+        "",
+        "| contender | " + " | ".join(_members(count) for count in counts) + " | first call |",
+        "|---" * (len(counts) + 2) + "|",
+    ]
+    present = {row["contender"] for row in rows}
+    for name in (c.name for c in CONTENDERS if c.name in present):
+        cells = [_cell(comparison, scale, count, name) for count in counts]
+        first = next(row["first"] for row in rows if row["contender"] == name)
+        lines.append(f"| {name} | {' | '.join(cells)} | {first:.1f} s |")
+    return [*lines, ""]
+
+
+def _general(general: Mapping[str, Any]) -> list[str]:
+    """The same for the general transformer."""
+    lines = [
+        "## The general transformer",
+        "",
+        "Two layers of four heads, causal, learned positions, LayerNorm before attention, MLP and "
+        "unembedding. No table replaces its products: keys and values of the second layer differ "
+        "from example to example. The lab computes the last layer only where it is read; the loop, "
+        "as such models are usually written, everywhere.",
+        "",
+        *(f"- **{name}** is missing here: {why}." for name, why in general["missing"].items()),
+        *_times(general, general["sizes"][0]),
+    ]
+    for row in general["losses"]:
+        lines.append(
+            f"- Training loss of {row['contender']}: within {row['difference']:.1e} of the loop in "
+            f"double precision over {row['epochs']} epochs."
+        )
+    return [*lines, ""]
 
 
 def _members(count: int) -> str:

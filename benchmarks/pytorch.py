@@ -20,6 +20,7 @@ from benchmarks.teams import serve
 from benchmarks.textbook import (
     Bagged,
     Everywhere,
+    General,
     Loop,
     Shortcut,
     Textbook,
@@ -42,13 +43,14 @@ def read(problem: dict[str, Any]) -> dict[str, Any]:
         "labels": torch.tensor(arrays.pop("labels")).long(),
         "weights": arrays,
         "optimiser": problem["spec"]["optimiser"],
+        "heads": problem["spec"]["model"]["heads"],
     }
 
 
 class Plain:
     """The eager loop."""
 
-    model: type[Textbook] = Textbook
+    model: Callable[..., nn.Module] = Textbook
     fused = False  # AdamW as it comes
     compiled = False
 
@@ -59,8 +61,11 @@ class Plain:
     def _member(self, problem: dict[str, Any], double: bool = False) -> Loop:
         data = read(problem)
         loss_of = compile_loss() if self.compiled else cross_entropy
-        model = self.model(data["weights"])
+        model = self._build(data)
         return Loop(model.double() if double else model, loss_of, data, self.fused)
+
+    def _build(self, data: dict[str, Any]) -> nn.Module:
+        return self.model(data["weights"])
 
     def warm_up(self) -> None:
         self.advance(1)
@@ -78,6 +83,17 @@ class Plain:
 
 class AllPositions(Plain):
     model = Everywhere
+
+
+class Deep(Plain):
+    """The general transformer."""
+
+    def _build(self, data: dict[str, Any]) -> nn.Module:
+        return General(data["weights"], data["heads"])
+
+
+class DeepCompiled(Deep):
+    compiled = True
 
 
 class ByHand(Plain):
@@ -183,6 +199,8 @@ KINDS: dict[str, Callable[[list[Any]], Any]] = {
     "by hand": ByHand,
     "by hand, bagged": ByHandBagged,
     "by hand compiled": ByHandCompiled,
+    "general": Deep,
+    "general compiled": DeepCompiled,
     "modelbatch": Stacked,
     "floor": Floor,
 }

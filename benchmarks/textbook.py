@@ -5,7 +5,7 @@
 (`model(tokens)[:, -1]`). `Shortcut` is the same function with the exact short cut of
 `grokscope.models.minimal` by hand: the query token is constant, so scores and values are look-ups
 in tables with a row a token. `Bagged` is the fastest way to write that in PyTorch that we found.
-All have the same parameters.
+All have the same parameters. `General` is the general transformer with the usual pre-norms.
 
 This module knows neither JAX nor the lab. n examples, T positions, d width, V tokens, C classes.
 """
@@ -77,6 +77,42 @@ class Bagged(Shortcut):
         return F.embedding_bag(tokens, table, per_sample_weights=attention, mode="sum")
 
 
+class General(nn.Module):
+    """`grokscope.models.transformer` with learned positions and pre-norms, as such a model is
+    usually written: everything at every position, and the last is read."""
+
+    def __init__(self, weights: Mapping[str, np.ndarray], heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.layers = sum(name.endswith(".query") for name in weights)
+        # Names of parameters may hold no dots.
+        self.arrays = nn.ParameterDict(
+            {name.replace(".", "_"): torch.tensor(array) for name, array in weights.items()}
+        )
+
+    def forward(self, tokens: Tensor) -> Tensor:  # (n, T) -> (n, C)
+        w = self.arrays
+        x = w["embedding"][tokens] + w["position"]  # (n, T, d)
+        for layer in range(self.layers):
+            at = f"block{layer}"
+            normed = self._norm(f"{at}_attention", x)
+            query, key, value = (
+                (normed @ w[f"{at}_{name}"]).unflatten(-1, (self.heads, -1)).transpose(1, 2)
+                for name in ("query", "key", "value")
+            )  # (n, H, T, d/H)
+            mixed = F.scaled_dot_product_attention(query, key, value, is_causal=True)
+            x = x + mixed.transpose(1, 2).flatten(-2) @ w[f"{at}_output"]
+            normed = self._norm(f"{at}_mlp", x)
+            hidden = F.gelu(normed @ w[f"{at}_hidden"] + w[f"{at}_hidden_bias"], approximate="tanh")
+            x = x + hidden @ w[f"{at}_readout"] + w[f"{at}_readout_bias"]
+        return (self._norm("final", x) @ w["unembedding"])[:, -1]
+
+    def _norm(self, name: str, x: Tensor) -> Tensor:
+        return F.layer_norm(
+            x, x.shape[-1:], self.arrays[f"{name}_gain"], self.arrays[f"{name}_bias"]
+        )
+
+
 def make_optimiser(
     parameters: Any,
     settings: Mapping[str, float],
@@ -104,7 +140,7 @@ class Loop:
 
     def __init__(
         self,
-        model: Textbook,
+        model: nn.Module,
         loss_of: Callable[[nn.Module, Tensor, Tensor], Tensor],
         problem: Mapping[str, Any],
         fused: bool = False,

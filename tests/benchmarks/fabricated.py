@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from benchmarks.comparison import CONTENDERS
+from benchmarks.comparison import CONTENDERS, GENERAL_CONTENDERS, Contender
 from benchmarks.growth import AXES, GROUPS, REST
 
 MILLISECONDS = {"grokscope": 10.0, "PyTorch loop": 100.0, "PyTorch short cut": 14.0, "floor": 8.0}
 
 
-def _times() -> list[dict[str, Any]]:
+def _times(
+    scales: Sequence[str] = ("laptop", "paper"), contenders: Sequence[Contender] = CONTENDERS
+) -> list[dict[str, Any]]:
     return [
         {
             "scale": scale,
@@ -24,9 +27,9 @@ def _times() -> list[dict[str, Any]]:
             ],
             "first": 2.0,
         }
-        for scale in ("laptop", "paper")
+        for scale in scales
         for members in (1, 5, 20)
-        for contender in CONTENDERS
+        for contender in contenders
         if members in contender.members
     ]
 
@@ -76,6 +79,13 @@ def make() -> dict[str, Any]:
                 for name, difference in (("grokscope", 0.004), ("PyTorch loop", 0.002))
             ],
             "times": _times(),
+        },
+        "general": {
+            "tolerance": 0.01,
+            "missing": {},
+            "sizes": [_sizes("general")],
+            "losses": [],
+            "times": _times(["general"], GENERAL_CONTENDERS),
         },
         "growth": {
             "axes": [

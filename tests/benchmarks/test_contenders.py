@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
 
-from benchmarks.comparison import export_problems, largest_difference
+from benchmarks.comparison import GENERAL, export_problems, largest_difference
 from benchmarks.textbook import Bagged, Everywhere, Shortcut, Textbook
 
 from benchmarks import lab, pytorch
@@ -45,6 +48,24 @@ def test_the_short_cut_is_the_same_function(problems):
     )
     for logits in others:
         assert torch.allclose(plain, logits, rtol=0, atol=1e-12)
+
+
+def test_the_general_transformer_is_the_same_function(tmp_path):
+    import jax.numpy as jnp
+
+    from grokscope.engine.members import make_member
+    from grokscope.models import minimal, respond
+    from grokscope.store import Store
+
+    spec = GENERAL.replace(**{"task.modulus": 5, "task.alphabet": 5, "model.width": 8})
+    problem = export_problems(spec, 1, tmp_path / "problems")[0]
+    data = pytorch.read(problem)
+    logits = pytorch.Deep([problem]).members[0].model(data["tokens"]).detach().numpy()
+    form, member = make_member(spec, Store(tmp_path))
+    params = {name: jnp.asarray(array) for name, array in data["weights"].items()}
+    attend = partial(minimal.normalise, kind="softmax")
+    ours = respond(params, member.train.tokens, form.shape, attend).logits[:, 0]
+    np.testing.assert_allclose(logits, ours, rtol=1e-4, atol=1e-5)
 
 
 def test_members_differ_and_all_advance(problems):
