@@ -29,7 +29,7 @@ def settings(scale: ScaleName) -> Sequence[Setting]:
             "model.hidden": 128,
             "optimiser.lr": 2e-3,
             "optimiser.batch": 512,
-            "training.epochs": 3000,
+            "training.epochs": 2000,
             "training.log_every": 50,
         }
     )

@@ -51,7 +51,7 @@ OTHERS: dict[str, dict[str, Any]] = {
         "task.modulus": RunSpec().task.modulus,
         "task.examples": 7200,
         "task.train_fraction": 0.8,
-        "training.epochs": 2000,
+        "training.epochs": 1200,
     },
 }
 
@@ -152,7 +152,7 @@ STUDY = Study(
     "43 (60 % of the pairs, distractors from 6 tokens); addition of three operands modulo 17 "
     "(40 % of the triples, distractors from 6 tokens, 4,000 epochs); the parity of 3 among 20 bits "
     "(500 training examples, the other bits are the distractors); composition of permutations of "
-    "five symbols (5,760 of the 14,400 pairs, distractors from 6 tokens, 2,000 epochs). The bound "
+    "five symbols (5,760 of the 14,400 pairs, distractors from 6 tokens, 1,200 epochs). The bound "
     f"on attention's gradient is evaluated at {SNAPSHOTS} moments of a whole run and at its end, "
     "for every training example and position. Attention that is spread evenly, as the oracle is, "
     "adds the operands up without regard to their order, and composition depends on the order: "
