@@ -122,9 +122,9 @@ def _reach(comparison: Mapping[str, Any]) -> list[str]:
         return []
     loops = " and ".join(f"{found[name]:.1f} times ({form})" for form, name in LOOPS.items())
     return [
-        f"The floor itself is as fast as {loops} the eager loop: an epoch that did nothing but the "
-        f"MLP's six products could not be faster. grokscope takes {found[OURS]:.2f} times the floor "
-        f"with every measure, {bare:.2f} times without.",
+        f"The floor itself is {loops} as fast as the eager loop: an epoch of nothing but the MLP's "
+        f"six products could gain no more. grokscope takes {found[OURS]:.2f} times the floor with "
+        f"every measure, {bare:.2f} times without.",
         "",
     ]
 
