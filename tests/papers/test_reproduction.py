@@ -13,6 +13,7 @@ import tiny_paper
 
 import grokscope as gs
 from grokscope import cli
+from grokscope.engine import execution
 from grokscope.errors import SpecError, StoreError
 from grokscope.papers import reproduction
 from grokscope.papers.evidence import Tables, collect, read_tables
@@ -259,5 +260,5 @@ def test_the_estimate_learns_from_the_store(store):
     seconds = sum(segment["seconds"] for segment in run.provenance["segments"])
     assert work.saved_seconds == pytest.approx(seconds)
     # What is left is as long as what was trained, but stops early.
-    expected = seconds * reproduction.STOPS_EARLY + reproduction.STARTING
+    expected = seconds * execution.STOPS_EARLY + reproduction.STARTING
     assert work.seconds_left() == pytest.approx(expected, rel=1e-6)

@@ -9,7 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from grokscope.engine.execution import choose_processes, estimate_seconds, train
+from grokscope.engine.execution import (
+    choose_processes,
+    estimate_seconds,
+    expected_seconds,
+    train,
+)
 from grokscope.errors import SpecError, StoreError, suggest
 from grokscope.papers import page
 from grokscope.papers.evidence import Tables, collect, read_tables, write_tables
@@ -22,8 +27,6 @@ if TYPE_CHECKING:
     from grokscope.engine.events import Listener
 
 PAPERS = {"structural-inference": "grokscope.papers.structural_inference.paper"}
-# Variants stop soon after they grok, most of them in the first half of their budget.
-STOPS_EARLY = 0.6
 STARTING = 1.0  # seconds to make a run's data and to write it down, whatever its size
 
 
@@ -76,12 +79,6 @@ class Work:
             for run in self.done
         ]
         return statistics.median(ratios) if ratios else 1.0
-
-
-def expected_seconds(spec: RunSpec) -> float:
-    """On one core; variants stop early as a rule."""
-    seconds = estimate_seconds(spec)
-    return seconds * STOPS_EARLY if spec.training.stop == "grokked" else seconds
 
 
 def survey(studies: Sequence[Study], scale: ScaleName, seeds: int | None, store: Store) -> Work:
