@@ -77,7 +77,7 @@ def test_page(measured, tmp_path):
 
 
 def test_missing_measurements_are_named(tmp_path):
-    with pytest.raises(StoreError, match="has no about, comparison, growth"):
+    with pytest.raises(StoreError, match="has no about, comparison, general, growth"):
         page.read(tmp_path)
 
 

@@ -111,9 +111,12 @@ def test_a_prior_is_judged_where_attention_is_misled():
 
         return evidence_of("tasks", "laptop", make).samples["multiplication"]
 
-    assert test.judge(made(0.3)).ruling == "supported"
-    assert test.judge(made(None)).ruling == "supported"
+    for wrong in (0.3, None):
+        finding = test.judge(made(wrong))
+        assert finding.estimate.value == np.inf
+        assert "500 against 0 of 3 grok" in finding.remark
     finding = test.judge(made(1.0))
+    assert finding.estimate is None
     assert finding.ruling == "inconclusive"
     assert "routing is not the bottleneck" in finding.remark
 
