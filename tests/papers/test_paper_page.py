@@ -215,3 +215,16 @@ def test_pages_come_out_the_same(tmp_path):
         assert one.read_bytes() == other.read_bytes()
     markdown = (tmp_path / "first" / "tiny.md").read_text()
     assert set(re.findall(r"\]\((figures/[^)]+)\)", markdown)) == set(names[:2])
+
+
+def test_what_has_hardly_been_begun_is_named_and_left_out():
+    first, second = PAPER.studies
+    paper = dataclasses.replace(PAPER, studies=(first, dataclasses.replace(second, appendix=True)))
+    lacking = make_tables(lacking=lambda item: item.spec.prior.kind == "oracle")
+    markdown, _ = render(paper, laptop=lacking)
+    assert "Not run yet" not in markdown  # half of its runs are there, shared with the other study
+    none = make_tables(lacking=lambda item: item.spec.prior.kind == "oracle" or item.seed == 1)
+    for text in render(paper, laptop=none):
+        assert "Not run yet: Figure 2 (second)." in text
+        assert second.title not in text
+        assert first.title in text

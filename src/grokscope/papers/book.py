@@ -145,9 +145,8 @@ class Book:
         studies: dict[str, dict[ScaleName, Part]] = {study.name: {} for study in paper.studies}
         for scale, table in shown.items():
             found = {s.name: table.evidence(s, scale) for s in paper.studies if s.settings(scale)}
-            # A study of the appendix that nobody has begun would only fill pages.
-            begun = {s.name for s in paper.studies if not s.appendix}
-            found = {name: e for name, e in found.items() if name in begun or e.present}
+            # A study of the appendix that has hardly been begun would only fill pages.
+            found = {n: e for n, e in found.items() if not e.study.appendix or _half_run(e)}
             used = {name: set(_rows(evidence)[0]) for name, evidence in found.items()}
             for name, evidence in found.items():
                 others = [runs for other, runs in used.items() if other != name]
@@ -161,7 +160,7 @@ class Book:
 
     @property
     def waiting(self) -> str:
-        """The studies that have none, in a sentence; empty if there are none."""
+        """The studies that have none since most of their runs are missing, in a sentence."""
         names = [f"{s.source} ({s.name})" for s in self.paper.studies if not self.studies[s.name]]
         return f"Not run yet: {', '.join(names)}." if names else ""
 
@@ -290,6 +289,11 @@ def _enumerate(counts: Counter[str]) -> str:
     total = sum(counts.values())
     named = ", ".join(f"{counts[ruling]} {ruling}" for ruling in RULINGS if counts[ruling])
     return f"{named} of {total} verdicts"
+
+
+def _half_run(evidence: Evidence) -> bool:
+    rows, missing = _rows(evidence)
+    return len(rows) >= missing
 
 
 def _rows(evidence: Evidence) -> tuple[dict[str, Mapping[str, Any]], int]:
