@@ -60,7 +60,8 @@ def draw_lengths(evidence: Evidence) -> list[Panel]:
                 values = arm.values(f"{COLUMN}{length}")
                 for index, (row, value) in enumerate(zip(arm.rows, values, strict=True)):
                     if row is not None and np.isfinite(value):
-                        place = length + 0.35 * spread(index, len(values))
+                        # The arms side by side, or one would hide the other.
+                        place = length + 0.36 * (number - 0.5) + 0.25 * spread(index, len(values))
                         points.append(
                             {
                                 "length": place,
