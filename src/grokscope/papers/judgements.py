@@ -191,7 +191,7 @@ class Share:
             remark += f", {memorised} memorise"
         remark += f"; median final test accuracy {np.median(arm.values('test_accuracy')):.2f}"
         hard = arm.values("test_accuracy_unmirrored")
-        if np.isfinite(hard).all():
+        if np.isfinite([hard, arm.values("test_accuracy_mirrored")]).all():
             remark += f", {np.median(hard):.2f} on pairs whose mirror image was not trained on"
         if finding := _check_control(self.control, sample):
             return Finding("inconclusive", estimate, f"{finding.remark}; {remark}")
