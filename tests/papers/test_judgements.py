@@ -132,7 +132,8 @@ def test_without_a_control_that_groks_nothing_is_shown(test):
 
 
 def test_mirror_pairs_are_told_apart():
-    given = sample(a=rows([None] * 5, test_accuracy_unmirrored=[0.02] * 5))
+    apart = {"test_accuracy_mirrored": [0.9] * 5, "test_accuracy_unmirrored": [0.02] * 5}
+    given = sample(a=rows([None] * 5, **apart))
     remark = Share("a", "do not grok").judge(given).remark
     assert "0.02 on pairs whose mirror image was not trained on" in remark
 
