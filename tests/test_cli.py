@@ -206,7 +206,9 @@ def test_figures_and_reports_from_the_command_line(call, tmp_path):
 
 
 def command(*arguments):
-    return [sys.executable, "-c", "from grokscope.cli import main; main()", *arguments]
+    # A suite that runs in the background may have been told to ignore interrupts.
+    listen = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    return [sys.executable, "-c", f"{listen}; from grokscope.cli import main; main()", *arguments]
 
 
 def reached(store):

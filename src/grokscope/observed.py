@@ -97,7 +97,10 @@ class ObservedSpec:
             if inner := differences(value):
                 parts[section] = inner
         if self.optimiser is not None:
-            parts["optimiser"] = dataclasses.asdict(self.optimiser)
+            optimiser = dataclasses.asdict(self.optimiser)
+            if not self.optimiser.batch:  # younger than the first observed runs
+                del optimiser["batch"]
+            parts["optimiser"] = optimiser
         return parts
 
 
