@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import page
+from benchmarks.agreement import agree
 from benchmarks.breakdown import break_down
 from benchmarks.comparison import MODELBATCH, SCALES, compare, compare_general
 from benchmarks.fixed import measure_fixed
@@ -28,12 +29,12 @@ from grokscope.provenance import count_cores, describe_machine, find_commit
 
 ROOT = Path(__file__).parent.parent
 COMMANDS = {"quick": "bench", "full": "bench-full"}
+PAPER_ALONE = {"paper": SCALES["paper"]}
 PARTS: dict[str, dict[str, Callable[[], dict[str, Any]]]] = {
     "quick": {
-        "comparison": lambda: compare(
-            3, members=(1,), scales={"paper": SCALES["paper"]}, epochs=50
-        ),
-        "general": lambda: compare_general(3, members=(1,), epochs=25),
+        "comparison": lambda: compare(3, members=(1,), scales=PAPER_ALONE),
+        "agreement": lambda: agree(50, general=25, scales=PAPER_ALONE),
+        "general": lambda: compare_general(3, members=(1,)),
         "growth": lambda: grow(rounds=3, axes=("modulus",), sizes=3, scales=("laptop",)),
         "storage": lambda: measure_store((10, 100, 1000), repetitions=1),
         "breakdown": lambda: break_down("3", "smoke", seeds=3),
@@ -41,10 +42,11 @@ PARTS: dict[str, dict[str, Callable[[], dict[str, Any]]]] = {
     },
     "full": {
         "comparison": lambda: compare(rounds=5),
+        "agreement": lambda: agree(200, general=50),
         "general": lambda: compare_general(rounds=5),
         "growth": lambda: grow(rounds=7),
         "storage": lambda: measure_store((10, 100, 1000, 10_000)),
-        "breakdown": lambda: break_down("3", "laptop", seeds=1),
+        "breakdown": lambda: break_down("main", "laptop", seeds=1),
         "fixed": lambda: measure_fixed(rounds=5, snapshots=200),
     },
 }
@@ -76,13 +78,19 @@ def main() -> None:
 def measure(mode: str, wanted: list[str], results: Path) -> None:
     """Measure and keep each part as soon as it is there."""
     began = time.perf_counter()
+    page.save(results, "about", describe())
+    made = {
+        "command": COMMANDS[mode],
+        "date": datetime.now(UTC).date().isoformat(),
+        "commit": find_commit() or "unknown",
+    }
     for name, part in PARTS[mode].items():
         if not wanted or name in wanted:
-            page.save(results, name, part())
-    page.save(results, "about", describe(mode, (time.perf_counter() - began) / 60))
+            page.save(results, name, {"made": made, **part()})
+    print(f"{(time.perf_counter() - began) / 60:.0f} minutes", flush=True)
 
 
-def describe(mode: str, minutes: float) -> dict[str, Any]:
+def describe() -> dict[str, Any]:
     """Machine and versions; never the name of the machine."""
     names = ("grokscope", "jax", "jaxlib", "numpy", "optax", "polars", "torch")
     versions = {"python": platform.python_version()}
@@ -93,16 +101,12 @@ def describe(mode: str, minutes: float) -> dict[str, Any]:
             continue
     versions["modelbatch"] = MODELBATCH.partition("==")[2]
     return {
-        "command": COMMANDS[mode],
         "processor": find_processor(),
         "cores": count_cores(),
         "memory": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         "system": platform.system(),
         "backend": describe_machine()["backend"],
         "versions": versions,
-        "date": datetime.now(UTC).date().isoformat(),
-        "commit": find_commit() or "unknown",
-        "minutes": minutes,
     }
 
 

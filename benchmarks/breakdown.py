@@ -18,7 +18,7 @@ from unittest import mock
 
 from benchmarks.comparison import LAB
 from benchmarks.teams import process_per_core
-from benchmarks.worker import FOLDER
+from benchmarks.worker import BORN, FOLDER
 from grokscope.engine.events import ignore
 from grokscope.papers import reproduction
 from grokscope.papers.studies import ScaleName
@@ -69,8 +69,9 @@ _popen = subprocess.Popen
 
 def _timed_worker(command: Any, *given: Any, **options: Any) -> Any:
     """The same process, but for the timers."""
-    if isinstance(command, list):
+    if isinstance(command, list) and PLAIN in command:
         command = [TIMED if word == PLAIN else word for word in command]
+        options["env"] = {**options["env"], BORN: repr(time.time())}
     return _popen(command, *given, **options)
 
 
@@ -82,13 +83,12 @@ def account(
     ended: float,
     share: float,
 ) -> dict[str, float]:
-    """The notes of workers that were started together, as core-seconds of the whole; `share` of
-    advancing is measuring."""
+    """The notes of workers as core-seconds of the whole; `share` of advancing is measuring."""
     names = ("compile", "train and measure", "data", "write", "wait")
     spent = {name: sum(note["seconds"].get(name, 0.0) for note in notes) for name in names}
     alive = sum(note["ended"] - note["ready"] for note in notes)
     advancing, waiting = spent.pop("train and measure"), spent.pop("wait")
-    start = sum(note["ready"] - began for note in notes)
+    start = sum(note["ready"] - note["born"] for note in notes)
     page = ended - trained
     found = {
         "start processes": start,

@@ -1,7 +1,7 @@
 """grokscope beside what a user would run instead, and beside the limit.
 
-Same data, same initial weights, same optimiser. First every contender's training loss is held
-against the lab's, epoch by epoch; then all take turns on the clock.
+Same data, same initial weights, same optimiser; all take turns on the clock. That they train the
+same network, `benchmarks.agreement` shows.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ SCALES = {"laptop": "laptop-noise", "paper": "paper-noise"}  # name: recipe
 MEMBERS = (1, 5, 20)
 MODELBATCH = "modelbatch==0.1.0"
 LAB, TORCH = "benchmarks.lab", "benchmarks.pytorch"
-TOLERANCE = 0.01  # largest relative difference between two curves of the training loss
 EPOCHS = 25  # a turn: one row of the lab's curve
 FEW = 5  # a turn of a contender that would take minutes otherwise
 FEW_ROUNDS = 3  # with several members, where a round takes a minute
@@ -115,51 +114,41 @@ GENERAL_CONTENDERS = (
     Contender("PyTorch loop, all positions", TORCH, "general", members=(1, 5)),
     Contender("PyTorch loop, compiled", TORCH, "general compiled", members=(1, 5)),
 )
-EXACT = ("plain", "general")  # kinds against whose double precision losses are held
 
 
 def compare(
     rounds: int,
     members: Sequence[int] = MEMBERS,
     scales: Mapping[str, str] = SCALES,
-    epochs: int = 200,
 ) -> dict[str, Any]:
-    """Losses and times of every contender that can run here."""
+    """Times of every contender that can run here."""
     with tempfile.TemporaryDirectory() as folder:
         missing, path = find_missing(Path(folder))
         present = [c for c in CONTENDERS if c.name not in missing]
         found = [
-            _compare_at(
-                scale, find_recipe(recipe), present, members, rounds, epochs, Path(folder), path
-            )
+            _compare_at(scale, find_recipe(recipe), present, members, rounds, Path(folder), path)
             for scale, recipe in scales.items()
         ]
     return _gather(found, missing)
 
 
-def compare_general(
-    rounds: int, members: Sequence[int] = (1, 5), epochs: int = 50
-) -> dict[str, Any]:
-    """The same for the general transformer, over fewer epochs: an epoch takes ten times as long."""
+def compare_general(rounds: int, members: Sequence[int] = (1, 5)) -> dict[str, Any]:
+    """The same for the general transformer."""
     missing = {}
     present = list(GENERAL_CONTENDERS)
     if find_spec("torch") is None:
         missing = {c.name: NO_TORCH for c in present if c.module == TORCH}
         present = [c for c in present if c.module != TORCH]
     with tempfile.TemporaryDirectory() as folder:
-        found = _compare_at(
-            "general", GENERAL, present, members, rounds, epochs, Path(folder), path=""
-        )
+        found = _compare_at("general", GENERAL, present, members, rounds, Path(folder), path="")
     return _gather([found], missing)
 
 
 def _gather(found: Sequence[Any], missing: dict[str, str]) -> dict[str, Any]:
     return {
-        "tolerance": TOLERANCE,
         "missing": missing,
-        "sizes": [sizes for sizes, _, _ in found],
-        "losses": [row for _, losses, _ in found for row in losses],
-        "times": [row for _, _, times in found for row in times],
+        "sizes": [sizes for sizes, _ in found],
+        "times": [row for _, times in found for row in times],
     }
 
 
@@ -189,14 +178,13 @@ def _compare_at(
     contenders: Sequence[Contender],
     members: Sequence[int],
     rounds: int,
-    epochs: int,
     folder: Path,
     path: str,
-) -> tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]]]:
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     print(f"comparison at {scale} scale", flush=True)
     problems = export_problems(spec, max(members), folder / scale)
     sizes = {"scale": scale, **problems[0]["sizes"]}
-    times, losses = [], []
+    times = []
     with contextlib.ExitStack() as stack:
         teams = Teams(stack, folder / f"compiled-{scale}", path)
         for count in members:
@@ -205,8 +193,6 @@ def _compare_at(
             for contender in here:
                 team = teams.get(contender.module, contender.team(count))
                 compiling[contender.name] = team.prepare(contender.kind, problems[:count])
-            if count == members[0]:
-                losses = _hold_losses(scale, here, teams, epochs)
             turns = {contender.name: _turn_epochs(contender, count) for contender in here}
             work = {
                 c.name: partial(teams.get(c.module, c.team(count)).turn, c.kind, turns[c.name])
@@ -230,7 +216,7 @@ def _compare_at(
                     f"{1e3 * statistics.median(per_epoch):9.2f} ms an epoch",
                     flush=True,
                 )
-    return sizes, losses, times
+    return sizes, times
 
 
 def _turn_epochs(contender: Contender, members: int) -> int:
@@ -289,40 +275,3 @@ def export_problems(spec: RunSpec, count: int, folder: Path) -> list[dict[str, A
         }
         problems.append({"spec": to_dict(one), "arrays": str(path), "sizes": sizes})
     return problems
-
-
-def _hold_losses(
-    scale: str, contenders: Sequence[Contender], teams: Teams, epochs: int
-) -> list[dict[str, Any]]:
-    """Every contender's training loss over the first epochs of the first member, held against the
-    textbook loop in double precision."""
-    reference = next((c for c in contenders if c.kind in EXACT), None)
-    if reference is None:
-        return []
-    torch = teams.get(reference.module, "one process").children[0]
-    exact = torch.ask("losses", kind=reference.kind, epochs=epochs, double=True)
-    curves = {}
-    for contender in contenders:
-        if contender.trains and contender.kind != "unmeasured":  # those are the lab's own epochs
-            child = teams.get(contender.module, "one process").children[0]
-            curves[contender.name] = child.ask("losses", kind=contender.kind, epochs=epochs)
-    found = [
-        {
-            "scale": scale,
-            "contender": name,
-            "epochs": epochs,
-            "first": curve[0],
-            "last": curve[-1],
-            "early": largest_difference(exact[:EPOCHS], curve[:EPOCHS]),
-            "difference": largest_difference(exact, curve),
-        }
-        for name, curve in curves.items()
-    ]
-    for row in found:
-        print(f"  loss of {row['contender']:<36}{row['difference']:.1e}", flush=True)
-    return found
-
-
-def largest_difference(exact: Sequence[float], seen: Sequence[float]) -> float:
-    """max over epochs of |seen - exact| / exact."""
-    return max(abs(b - a) / a for a, b in zip(exact, seen, strict=True))

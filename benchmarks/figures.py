@@ -23,6 +23,10 @@ def draw(measured: Mapping[str, Any]) -> dict[str, alt.TopLevelMixin]:
     """Every figure by the end of its file's name."""
     growth, points = measured["growth"], measured["storage"]["points"]
     figures = {"comparison": draw_comparison(measured["comparison"])}
+    curves = [row for row in measured["agreement"]["curves"] if row["scale"] != "general"]
+    if curves:
+        figures["losses"] = draw_losses(curves)
+        figures["differences"] = draw_differences(curves, measured["agreement"]["tolerance"])
     for axis in growth["axes"]:
         values = [point["value"] for point in axis["points"]]
         line = {
@@ -90,7 +94,7 @@ def draw_comparison(comparison: Mapping[str, Any]) -> alt.TopLevelMixin:
     counts = sorted({row["members"] for row in rows}, key=int)
     present = {row["contender"] for row in rows}
     order = [contender.name for contender in CONTENDERS if contender.name in present]
-    return (
+    chart = (
         alt.Chart(inline(rows))
         .mark_point(filled=True, size=64, opacity=0.9)
         .encode(
@@ -112,9 +116,71 @@ def draw_comparison(comparison: Mapping[str, Any]) -> alt.TopLevelMixin:
             shape=alt.Shape("members:N", scale=alt.Scale(domain=counts)),
         )
         .properties(width=270, height=22 * len(order))
-        .facet(facet=alt.Facet("panel:N", title=None), columns=2)
-        .configure(**theme())
     )
+    return _beside_each_other(chart)
+
+
+def draw_losses(curves: Sequence[Mapping[str, Any]]) -> alt.TopLevelMixin:
+    """All curves upon each other, each thinner than the one below it, so that all can be seen."""
+    names = list(dict.fromkeys(row["contender"] for row in curves))
+    widths = [1.5 + 2.5 * (len(names) - 1 - index) for index in range(len(names))]
+    chart = _along_epochs(curves, "losses", names).encode(
+        y=alt.Y("value:Q", title="Training loss", scale=alt.Scale(zero=False)),
+        size=alt.Size("contender:N", legend=None, scale=alt.Scale(domain=names, range=widths)),
+    )
+    return _beside_each_other(chart)
+
+
+def draw_differences(curves: Sequence[Mapping[str, Any]], tolerance: float) -> alt.TopLevelMixin:
+    names = list(dict.fromkeys(row["contender"] for row in curves))
+    chart = _along_epochs(curves, "differences", names).encode(
+        y=alt.Y(
+            "value:Q",
+            title="Relative difference from double precision (log scale)",
+            scale=alt.Scale(type="log", domainMax=2 * tolerance),
+            axis=alt.Axis(format="~e", values=[10.0**power for power in range(-9, 0)]),
+        ),
+        tooltip=["contender:N"],
+    )
+    bound = chart.mark_rule(strokeDash=[4, 4]).encode(
+        x=alt.X(), y=alt.datum(tolerance), color=alt.value("black"), tooltip=alt.Tooltip()
+    )
+    return _beside_each_other(alt.layer(chart, bound))
+
+
+def _along_epochs(
+    curves: Sequence[Mapping[str, Any]], column: str, names: Sequence[str]
+) -> alt.Chart:
+    """A line for each contender; where the difference is zero it has no logarithm and a gap."""
+    rows = [
+        {
+            "panel": f"{row['scale'].capitalize()} scale",
+            "contender": row["contender"],
+            "epoch": index * row["every"],
+            "value": value or None,
+        }
+        for row in curves
+        for index, value in enumerate(row[column])
+    ]
+    return (
+        alt.Chart(inline(rows))
+        .mark_line()
+        .encode(
+            x=alt.X("epoch:Q", title="Epoch"),
+            color=alt.Color(
+                "contender:N",
+                scale=alt.Scale(
+                    domain=list(names), range=[arm_colour(i) for i in range(len(names))]
+                ),
+                legend=alt.Legend(columns=3, labelLimit=260),
+            ),
+        )
+        .properties(width=270, height=HEIGHT)
+    )
+
+
+def _beside_each_other(chart: Any) -> alt.TopLevelMixin:
+    return chart.facet(facet=alt.Facet("panel:N", title=None), columns=2).configure(**theme())
 
 
 def draw_power_laws(series: Series, x_title: str, y_title: str) -> alt.TopLevelMixin:

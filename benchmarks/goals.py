@@ -63,11 +63,12 @@ def ratio(
 
 
 def list_goals(measured: Mapping[str, Any]) -> list[Goal]:
-    comparison, breakdown = measured["comparison"], measured["breakdown"]
+    comparison, agreement = measured["comparison"], measured["agreement"]
+    breakdown = measured["breakdown"]
     most = MEMBERS[-1]
     one, many = (seconds_of(comparison, "paper", count, OURS) for count in (1, most))
     scaling = statistics.median(many) / statistics.median(one) if one and many else None
-    worst = max((row["difference"] for row in comparison["losses"]), default=None)
+    worst = max((row["difference"] for row in agreement["curves"]), default=None)
     idle = breakdown["seconds"]["idle"] / sum(breakdown["seconds"].values())
     return [
         *(
@@ -96,9 +97,9 @@ def list_goals(measured: Mapping[str, Any]) -> list[Goal]:
         ),
         Goal(f"{most} members cost at most {most} times one", scaling, float(most), False),
         Goal(
-            f"loss curves agree to {percent(comparison['tolerance'], 0)}",
+            f"loss curves agree to {percent(agreement['tolerance'], 0)}",
             worst,
-            comparison["tolerance"],
+            agreement["tolerance"],
             False,
             share=True,
         ),

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-FOLDER = "BENCH_CLOCK"
+FOLDER, BORN = "BENCH_CLOCK", "BENCH_BORN"  # of the environment: where to write, when started
 
 
 class Clock:
@@ -88,7 +88,12 @@ def _noting(clock: Clock, run_worker: Callable[..., int]) -> Callable[..., int]:
     def noted(*given: Any) -> int:
         ready = time.time()
         code = run_worker(*given)
-        note = {"ready": ready, "ended": time.time(), "seconds": clock.seconds}
+        note = {
+            "born": float(os.environ[BORN]),
+            "ready": ready,
+            "ended": time.time(),
+            "seconds": clock.seconds,
+        }
         Path(os.environ[FOLDER], f"{os.getpid()}.json").write_text(json.dumps(note))
         return code
 

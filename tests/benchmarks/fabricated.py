@@ -8,6 +8,7 @@ from typing import Any
 from benchmarks.comparison import CONTENDERS, GENERAL_CONTENDERS, Contender
 from benchmarks.growth import AXES, GROUPS, REST
 
+MADE = {"command": "bench-full", "date": "2026-01-01", "commit": "abc1234"}
 MILLISECONDS = {"grokscope": 10.0, "PyTorch loop": 100.0, "PyTorch short cut": 14.0, "floor": 8.0}
 
 
@@ -51,43 +52,44 @@ def _sizes(scale: str) -> dict[str, Any]:
 def make() -> dict[str, Any]:
     return {
         "about": {
-            "command": "bench-full",
             "processor": "an abacus",
             "cores": 2,
             "memory": 8 * 2**30,
             "system": "Linux",
             "backend": "cpu",
             "versions": {"python": "3.11.0"},
-            "date": "2026-01-01",
-            "commit": "abc1234",
-            "minutes": 20.0,
         },
         "comparison": {
-            "tolerance": 0.01,
+            "made": MADE,
             "missing": {},
             "sizes": [_sizes("laptop"), _sizes("paper")],
-            "losses": [
+            "times": _times(),
+        },
+        "agreement": {
+            "made": {**MADE, "commit": "def5678"},
+            "tolerance": 0.01,
+            "curves": [
                 {
                     "scale": "paper",
                     "contender": name,
                     "epochs": 200,
-                    "first": 4.7,
-                    "last": 0.5,
                     "early": 1e-6,
                     "difference": difference,
+                    "every": 100,
+                    "losses": [4.7, 0.5],
+                    "differences": [0.0, difference],
                 }
                 for name, difference in (("grokscope", 0.004), ("PyTorch loop", 0.002))
             ],
-            "times": _times(),
         },
         "general": {
-            "tolerance": 0.01,
+            "made": MADE,
             "missing": {},
             "sizes": [_sizes("general")],
-            "losses": [],
             "times": _times(["general"], GENERAL_CONTENDERS),
         },
         "growth": {
+            "made": MADE,
             "axes": [
                 {
                     "axis": axis,
@@ -119,6 +121,7 @@ def make() -> dict[str, Any]:
             ],
         },
         "storage": {
+            "made": MADE,
             "bytes_a_run": 40_000,
             "rows": 201,
             "write": 0.005,
@@ -134,6 +137,7 @@ def make() -> dict[str, Any]:
             ],
         },
         "breakdown": {
+            "made": MADE,
             "command": "grokscope reproduce structural-inference 3 --scale laptop --seeds 1",
             "runs": 24,
             "cores": 2,
@@ -141,6 +145,7 @@ def make() -> dict[str, Any]:
             "seconds": {"compile": 10.0, "train": 170.0, "measure": 6.0, "idle": 14.0},
         },
         "fixed": {
+            "made": MADE,
             "imports": {"grokscope": [0.1], "grokscope.engine": [0.5], "jax": [0.5]},
             "certificates": {"snapshots": 200, "seconds": 4.0, "training": 100.0},
         },

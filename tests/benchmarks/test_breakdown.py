@@ -29,8 +29,8 @@ def test_account():
     """Two workers on two cores for 20 s; one ends 4 s early, one waits 1 s; the page takes 2 s."""
     busy = {"compile": 3.0, "train and measure": 10.0, "data": 1.0, "write": 0.5}
     notes = [
-        {"ready": 1.0, "ended": 18.0, "seconds": {**busy, "wait": 1.0}},
-        {"ready": 1.0, "ended": 14.0, "seconds": {**busy, "train and measure": 8.0}},
+        {"born": 0.0, "ready": 1.0, "ended": 18.0, "seconds": {**busy, "wait": 1.0}},
+        {"born": 0.0, "ready": 1.0, "ended": 14.0, "seconds": {**busy, "train and measure": 8.0}},
     ]
     found = account(notes, cores=2, began=0.0, trained=18.0, ended=20.0, share=0.1)
     assert found["start processes"] == 2.0
@@ -39,3 +39,16 @@ def test_account():
     assert found["other Python"] == pytest.approx(17 + 13 - 18 - 9 - 1)
     assert found["idle"] == pytest.approx(4 + 1 + 2)
     assert sum(found.values()) == pytest.approx(40.0)
+
+
+def test_account_of_one_wave_after_another():
+    """One worker for the first 5 s, another for the next 5, on two cores: half is idle."""
+    busy = {"train and measure": 4.0}
+    notes = [
+        {"born": born, "ready": born + 1.0, "ended": born + 5.0, "seconds": busy}
+        for born in (0.0, 5.0)
+    ]
+    found = account(notes, cores=2, began=0.0, trained=10.0, ended=10.0, share=0.0)
+    assert found["start processes"] == 2.0
+    assert found["other Python"] == 0.0
+    assert found["idle"] == 10.0

@@ -10,7 +10,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from benchmarks.comparison import GENERAL, export_problems, largest_difference
+from benchmarks.agreement import hold
+from benchmarks.comparison import GENERAL, export_problems
 from benchmarks.textbook import Bagged, Everywhere, General, Shortcut, Textbook
 
 from benchmarks import lab, pytorch
@@ -35,13 +36,14 @@ def exact(problems):
 
 def test_the_lab_agrees(problems, exact):
     contender = lab.Lab(problems)
-    assert largest_difference(exact, contender.losses(EPOCHS)) < 1e-3
+    assert hold(exact, contender.losses(EPOCHS))["difference"] < 1e-3
     assert exact[-1] < 0.99 * exact[0]
 
 
 @pytest.mark.parametrize("kind", ["plain", "all positions", "by hand", "by hand, bagged"])
 def test_pytorch_agrees(problems, exact, kind):
-    assert largest_difference(exact, pytorch.KINDS[kind](problems).losses(EPOCHS)) < 1e-3
+    seen = pytorch.KINDS[kind](problems).losses(EPOCHS)
+    assert hold(exact, seen)["difference"] < 1e-3
 
 
 def test_the_short_cut_is_the_same_function(problems):
@@ -95,3 +97,10 @@ def test_unmeasured_epochs_are_the_labs(problems):
 def test_turns_are_whole_rows(problems):
     with pytest.raises(ValueError, match="rows of 10"):
         lab.Lab(problems).advance(15)
+
+
+def test_a_curve_is_held_against_the_exact_one():
+    row = hold([4.0, 2.0] * 15, [4.0, 2.0] * 13 + [4.0, 1.0, 5.0, 2.0])
+    assert (row["early"], row["difference"]) == (0.0, 0.5)
+    assert row["losses"] == [4.0, 2.0, 4.0, 2.0, 4.0, 2.0]
+    assert len(row["differences"]) == 6

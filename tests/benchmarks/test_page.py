@@ -42,11 +42,17 @@ def test_goals(measured):
 
 def test_a_missing_contender_meets_no_goal(measured):
     times = [r for r in measured["comparison"]["times"] if r["contender"] != "PyTorch loop"]
-    without = {**measured, "comparison": {**measured["comparison"], "times": times, "losses": []}}
+    without = {
+        **measured,
+        "comparison": {**measured["comparison"], "times": times},
+        "agreement": {**measured["agreement"], "curves": []},
+    }
     verdicts = [goal.verdict for goal in list_goals(without)]
     assert verdicts[1] == "not measured"
     assert verdicts[7] == "not measured"
     assert "PyTorch loop:" not in page.speed_table(without)
+    assert "The same training" not in page.render(without)
+    assert "losses" not in draw(without)
 
 
 def test_one_member_alone_has_no_scaling(measured):
@@ -65,6 +71,9 @@ def test_page(measured, tmp_path):
     written = page.write(tmp_path / "results", tmp_path / "docs", readme)
     text = (tmp_path / "docs" / "performance.md").read_text()
     assert "an abacus, 2 cores, 8 GB" in text
+    assert "commit abc1234: comparison, general, growth, storage, breakdown, fixed." in text
+    assert "commit def5678: agreement." in text
+    assert "| grokscope | paper | 4.7000 | 0.5000 | 1.0e-06 | 4.0e-03 |" in text
     assert "| PyTorch loop | 110 (10.00×) | 550 (10.00×) | 2,200 (10.00×) | 2.0 s |" in text
     assert "| 2.00 (2.00 to 2.00) | 0.00 (0.00 to 0.00) | 1.00 (1.00 to 1.00) |" in text
     assert "7.00 = 2.8 % of 25 epochs" in text
@@ -77,7 +86,7 @@ def test_page(measured, tmp_path):
 
 
 def test_missing_measurements_are_named(tmp_path):
-    with pytest.raises(StoreError, match="has no about, comparison, general, growth"):
+    with pytest.raises(StoreError, match="has no about, comparison, agreement, general"):
         page.read(tmp_path)
 
 
