@@ -16,6 +16,7 @@ from grokscope.report.layers import inline
 from grokscope.report.theme import arm_colour, theme
 
 WIDTH, HEIGHT = 420, 240
+DASH = 7  # pixels
 Series = Mapping[str, Sequence[tuple[float, float]]]  # label: (size, cost)
 
 
@@ -121,14 +122,21 @@ def draw_comparison(comparison: Mapping[str, Any]) -> alt.TopLevelMixin:
 
 
 def draw_losses(curves: Sequence[Mapping[str, Any]]) -> alt.TopLevelMixin:
-    """All curves upon each other, each thinner than the one below it, so that all can be seen."""
+    """The curves lie upon each other, so each has dashes where the others leave gaps."""
     names = list(dict.fromkeys(row["contender"] for row in curves))
-    widths = [1.5 + 2.5 * (len(names) - 1 - index) for index in range(len(names))]
     chart = _along_epochs(curves, "losses", names).encode(
         y=alt.Y("value:Q", title="Training loss", scale=alt.Scale(zero=False)),
-        size=alt.Size("contender:N", legend=None, scale=alt.Scale(domain=names, range=widths)),
     )
-    return _beside_each_other(chart)
+    lines = [
+        chart.mark_line(
+            strokeWidth=3,
+            strokeCap="butt",
+            strokeDash=[DASH, DASH * (len(names) - 1)],
+            strokeDashOffset=-DASH * index,
+        ).transform_filter(alt.datum.contender == name)
+        for index, name in enumerate(names)
+    ]
+    return _beside_each_other(alt.layer(*lines))
 
 
 def draw_differences(curves: Sequence[Mapping[str, Any]], tolerance: float) -> alt.TopLevelMixin:

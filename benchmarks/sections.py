@@ -99,7 +99,8 @@ def agreement(agreement: Mapping[str, Any]) -> list[str]:
     curves = [row for row in agreement["curves"] if row["scale"] != "general"]
     if not curves:
         return []
-    epochs = curves[0]["epochs"]
+    epochs, every = curves[0]["epochs"], curves[0]["every"]
+    last = every * (len(curves[0]["losses"]) - 1)
     lines = [
         "## The same training",
         "",
@@ -108,13 +109,15 @@ def agreement(agreement: Mapping[str, Any]) -> list[str]:
         f"rounding differs, which must make less than {percent(agreement['tolerance'], 0)}. How "
         "much it does make, the loop's own row shows: the same code in single and in double "
         "precision. "
-        "(Adam divides a gradient by its own size, so that the last digits of small ones count.)",
+        "(Adam divides a gradient by its own size, so that the last digits of small ones count.) "
+        "In the first figure all curves lie upon each other, each drawn in dashes where the others "
+        "leave gaps; the second shows what is between them, and the tolerance.",
         "",
         "![Training loss of every contender](figures/performance-losses.svg)",
         "![How far it is from double precision](figures/performance-differences.svg)",
         "",
-        f"| contender | scale | loss at first | loss at last | up to epoch {EPOCHS} "
-        f"| up to epoch {epochs} |",
+        f"| contender | scale | loss at epoch 0 | at epoch {last} | largest difference up to epoch "
+        f"{EPOCHS} | up to epoch {epochs} |",
         "|---|---|---|---|---|---|",
     ]
     for row in curves:
