@@ -148,10 +148,12 @@ def draw_differences(curves: Sequence[Mapping[str, Any]], tolerance: float) -> a
             scale=alt.Scale(type="log", domainMax=2 * tolerance),
             axis=alt.Axis(format="~e", values=[10.0**power for power in range(-9, 0)]),
         ),
-        tooltip=["contender:N"],
     )
-    bound = chart.mark_rule(strokeDash=[4, 4]).encode(
-        x=alt.X(), y=alt.datum(tolerance), color=alt.value("black"), tooltip=alt.Tooltip()
+    once = (alt.datum.contender == names[0]) & (alt.datum.epoch == 0)  # a rule for each panel
+    bound = (
+        chart.transform_filter(once)
+        .mark_rule(strokeDash=[4, 4])
+        .encode(x=alt.X(), y=alt.datum(tolerance), color=alt.value("black"))
     )
     return _beside_each_other(alt.layer(chart, bound))
 
