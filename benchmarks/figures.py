@@ -195,7 +195,8 @@ def _beside_each_other(chart: Any) -> alt.TopLevelMixin:
 
 def draw_power_laws(series: Series, x_title: str, y_title: str) -> alt.TopLevelMixin:
     """Measured points and, where there are three, the fitted line of each series, on log scales."""
-    points, lines, labels = [], [], []
+    points: list[dict[str, Any]] = []
+    lines, labels = [], []
     for name, pairs in series.items():
         label = name
         sizes, costs = (np.array(column, float) for column in zip(*pairs, strict=True))

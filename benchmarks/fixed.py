@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 from typing import Any
 
 import grokscope as gs
@@ -24,10 +25,10 @@ def measure_fixed(rounds: int, snapshots: int) -> dict[str, Any]:
 
 def measure_imports(rounds: int) -> dict[str, list[float]]:
     """Seconds of a new process that imports a module and nothing else."""
-    command = [sys.executable, "-c"]
+    commands = {name: [sys.executable, "-c", f"import {name}"] for name in MODULES}
     work = {
-        name: clocked(lambda name=name: subprocess.run([*command, f"import {name}"], check=True))
-        for name in MODULES
+        name: clocked(partial(subprocess.run, command, check=True))
+        for name, command in commands.items()
     }
     take_turns(work, 1)  # files come into memory
     times = take_turns(work, rounds)

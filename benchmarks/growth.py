@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import stats
 
 from benchmarks.comparison import EPOCHS, LAB, SCALES
@@ -138,7 +139,7 @@ def _problem(spec: RunSpec) -> dict[str, Any]:
     return {"spec": to_dict(spec)}
 
 
-def fit_exponent(values: Sequence[float], costs: Sequence[float]) -> tuple[float, float, float]:
+def fit_exponent(values: ArrayLike, costs: ArrayLike) -> tuple[float, float, float]:
     """Slope b of log cost = a + b log value by least squares, with its 95 % interval (Student)."""
     x, y = np.log(np.asarray(values, float)), np.log(np.asarray(costs, float))
     if len(x) < 3:

@@ -67,7 +67,8 @@ class Lab:
     def losses(self, epochs: int) -> list[float]:
         """Of the first member, from its initial weights, through the rows of its curve."""
         _, (member,) = make_members(self.problems[:1], **{"training.log_every": 1})
-        state, losses = self.program.init(member), []
+        state = self.program.init(member)
+        losses: list[float] = []
         while len(losses) < epochs:
             rows = min(BLOCK, epochs - len(losses))
             state, block, _ = self.program.advance(state, member, jnp.int32(rows))
