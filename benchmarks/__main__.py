@@ -78,20 +78,15 @@ def main() -> None:
 def measure(mode: str, wanted: list[str], results: Path) -> None:
     """Measure and keep each part as soon as it is there."""
     began = time.perf_counter()
-    page.save(results, "about", describe())
-    made = {
-        "command": COMMANDS[mode],
-        "date": datetime.now(UTC).date().isoformat(),
-        "commit": find_commit() or "unknown",
-    }
+    made = describe(mode)
     for name, part in PARTS[mode].items():
         if not wanted or name in wanted:
             page.save(results, name, {"made": made, **part()})
     print(f"{(time.perf_counter() - began) / 60:.0f} minutes", flush=True)
 
 
-def describe() -> dict[str, Any]:
-    """Machine and versions; never the name of the machine."""
+def describe(mode: str) -> dict[str, Any]:
+    """Command, commit, machine and versions; never the name of the machine."""
     names = ("grokscope", "jax", "jaxlib", "numpy", "optax", "polars", "torch")
     versions = {"python": platform.python_version()}
     for name in names:
@@ -101,6 +96,9 @@ def describe() -> dict[str, Any]:
             continue
     versions["modelbatch"] = MODELBATCH.partition("==")[2]
     return {
+        "command": COMMANDS[mode],
+        "date": datetime.now(UTC).date().isoformat(),
+        "commit": find_commit() or "unknown",
         "processor": find_processor(),
         "cores": count_cores(),
         "memory": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),

@@ -4,6 +4,7 @@ in double precision. No clock is involved, so it may be asked on a busy machine.
 from __future__ import annotations
 
 import contextlib
+import math
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -94,5 +95,6 @@ def hold(exact: Sequence[float], seen: Sequence[float]) -> dict[str, Any]:
 
 
 def relative_differences(exact: Sequence[float], seen: Sequence[float]) -> list[float]:
-    """|seen - exact| / exact at each epoch."""
-    return [abs(b - a) / a for a, b in zip(exact, seen, strict=True)]
+    """|seen - exact| / exact at each epoch; infinite where a loss is no number."""
+    apart = (abs(b - a) / a for a, b in zip(exact, seen, strict=True))
+    return [difference if math.isfinite(difference) else math.inf for difference in apart]

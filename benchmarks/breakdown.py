@@ -47,7 +47,7 @@ def break_down(study: str, scale: ScaleName, seeds: int) -> dict[str, Any]:
             reproduction.carry_out(paper, work, scale, store, place / "results", ignore)
         notes = [json.loads(p.read_text()) for p in sorted((place / "clock").iterdir())]
         if not notes:
-            raise RuntimeError("So few runs need no worker process; ask for more seeds.")
+            raise RuntimeError("No worker process was needed: so few runs, or a single core.")
         trained = max(note["ended"] for note in notes)
         reproduction.write_pages(paper, place / "results", place / "docs")
         ended = time.time()

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import statistics
 import tempfile
-import time
 from collections.abc import Callable
 
 import torch
 import transformers
 
+from benchmarks.teams import clocked, take_turns
 from grokscope.bridge import Observer, StructuralPrior
 from grokscope.bridge.observer import EVERY
 
@@ -40,7 +40,7 @@ def make(layers: int, width: int, heads: int, positions: int, examples: int):
     return model, {"input_ids": tokens, "labels": tokens}
 
 
-def bench(name: str, sizes: tuple[int, int, int, int, int]) -> None:
+def bench(name: str, sizes: tuple[int, int, int, int, int], store: str) -> None:
     model, batch = make(*sizes)
     optimiser = torch.optim.AdamW(model.parameters(), 1e-4)
     prior = StructuralPrior(model, informative=[0, 2], strength=0.1)
@@ -50,7 +50,7 @@ def bench(name: str, sizes: tuple[int, int, int, int, int]) -> None:
         informative=[0, 2],
         test=batch,
         optimizer=optimiser,
-        store=tempfile.mkdtemp(),
+        store=store,
     )
 
     def train(with_prior: bool) -> None:
@@ -70,13 +70,9 @@ def bench(name: str, sizes: tuple[int, int, int, int, int]) -> None:
         "prior": lambda: train(True),
         "row": lambda: observer.measure(len(observer.rows), batch),
     }
-    times: dict[str, list[float]] = {key: [] for key in work}
-    for round_ in range(ROUNDS + 1):
-        for key, piece in work.items():
-            began = time.perf_counter()
-            piece()
-            if round_:  # the first warms up, and checks what it captured
-                times[key].append(time.perf_counter() - began)
+    turns = {key: clocked(piece) for key, piece in work.items()}
+    take_turns(turns, 1)  # the first warms up, and checks what it captured
+    times = take_turns(turns, ROUNDS)
     plain, with_prior, row = (statistics.median(times[key]) for key in work)
     step = plain / STEPS
     print(f"GPT-2, {name}")
@@ -92,4 +88,5 @@ if __name__ == "__main__":
     torch.set_num_threads(1)
     transformers.logging.set_verbosity_error()
     for title, numbers in SIZES.items():
-        bench(title, numbers)
+        with tempfile.TemporaryDirectory() as folder:
+            bench(title, numbers, folder)

@@ -189,26 +189,27 @@ def _compare_at(
         teams = Teams(stack, folder / f"compiled-{scale}", path)
         for count in members:
             here = [c for c in contenders if count in c.members]
-            compiling = {}
+            compiling: dict[str, float | None] = {}
             for contender in here:
                 team = teams.get(contender.module, contender.team(count))
-                compiling[contender.name] = team.prepare(contender.kind, problems[:count])
+                again = contender.kind in team.busy
+                seconds = team.prepare(contender.kind, problems[:count])
+                compiling[contender.name] = None if again else seconds
             turns = {contender.name: _turn_epochs(contender, count) for contender in here}
             work = {
                 c.name: partial(teams.get(c.module, c.team(count)).turn, c.kind, turns[c.name])
                 for c in here
             }
-            seconds = take_turns(work, rounds if count == 1 else min(rounds, FEW_ROUNDS))
+            clocked = take_turns(work, rounds if count == 1 else min(rounds, FEW_ROUNDS))
             for contender in here:
-                per_epoch = [s / turns[contender.name] for s in seconds[contender.name]]
+                per_epoch = [s / turns[contender.name] for s in clocked[contender.name]]
                 times.append(
                     {
                         "scale": scale,
                         "members": count,
                         "contender": contender.name,
-                        "where": contender.team(count),
                         "seconds": per_epoch,  # of one epoch of all members, in each round
-                        "first": compiling[contender.name],
+                        "first": compiling[contender.name],  # None: not the first call
                     }
                 )
                 print(
@@ -271,7 +272,6 @@ def export_problems(spec: RunSpec, count: int, folder: Path) -> list[dict[str, A
             "width": shape.width,
             "hidden": shape.hidden,
             "parameters": sum(array.size for array in state.params.values()),
-            "log_every": one.training.log_every,
         }
         problems.append({"spec": to_dict(one), "arrays": str(path), "sizes": sizes})
     return problems

@@ -73,7 +73,7 @@ def _base(axis: Mapping[str, Any]) -> float:
 
 def members_series(comparison: Mapping[str, Any]) -> dict[str, list[tuple[float, float]]]:
     """Milliseconds of an epoch of all members at paper scale, by contender; whoever has a number
-    for one member and for more."""
+    for one member."""
     series: dict[str, list[tuple[float, float]]] = {}
     for row in comparison["times"]:
         if row["scale"] == "paper" and not row["contender"].startswith("floor"):
@@ -161,13 +161,13 @@ def draw_differences(curves: Sequence[Mapping[str, Any]], tolerance: float) -> a
 def _along_epochs(
     curves: Sequence[Mapping[str, Any]], column: str, names: Sequence[str]
 ) -> alt.Chart:
-    """A line for each contender; where the difference is zero it has no logarithm and a gap."""
+    """A line for each contender, with a gap where a value has no place on a log scale."""
     rows = [
         {
             "panel": f"{row['scale'].capitalize()} scale",
             "contender": row["contender"],
             "epoch": index * row["every"],
-            "value": value or None,
+            "value": value if 0 < value < math.inf else None,
         }
         for row in curves
         for index, value in enumerate(row[column])

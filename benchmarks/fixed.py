@@ -40,19 +40,20 @@ def measure_certificates(snapshots: int) -> dict[str, float]:
     """Certifying every snapshot of a run at paper scale, beside training its 10,000 epochs."""
     prepare()
     spec = gs.find_recipe(SCALES["paper"])
-    store = gs.Store(tempfile.mkdtemp())
     every = 5
     kept = {
         "training.epochs": every * snapshots,
         "training.log_every": every,
         "training.snapshots": snapshots,
     }
-    (run,) = gs.train(spec.replace(**kept), store, processes=1)
-    certify(run, store)  # compile
-    (plain,) = gs.train(spec.replace(**{"training.epochs": 600}), store, processes=1)
-    epoch = plain.provenance["segments"][0]["seconds"] / 600
-    began = time.perf_counter()
-    certify(run, store)
-    seconds = time.perf_counter() - began
+    with tempfile.TemporaryDirectory() as folder:
+        store = gs.Store(folder)
+        (run,) = gs.train(spec.replace(**kept), store, processes=1)
+        certify(run, store)  # compile
+        (plain,) = gs.train(spec.replace(**{"training.epochs": 600}), store, processes=1)
+        epoch = plain.provenance["segments"][0]["seconds"] / 600
+        began = time.perf_counter()
+        certify(run, store)
+        seconds = time.perf_counter() - began
     print(f"certificates: {seconds:.2f} s for {snapshots} snapshots", flush=True)
     return {"snapshots": snapshots, "seconds": seconds, "training": WHOLE * epoch}

@@ -122,7 +122,6 @@ def _cost_of_measures(scale: str, rounds: int) -> dict[str, Any]:
         "scale": scale,
         "log_every": spec.training.log_every,
         "epoch": parts["epoch"],
-        "row": parts["row"],
         "groups": rows,
     }
 

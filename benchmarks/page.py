@@ -17,6 +17,7 @@ from benchmarks.goals import (
     LOOPS,
     OURS,
     SHORT_CUTS,
+    TORCH_FLOOR,
     list_goals,
     ratio,
     seconds_of,
@@ -25,18 +26,9 @@ from benchmarks.sections import short
 from grokscope.errors import StoreError
 from grokscope.report.files import save_chart, write_between, write_file
 
-# "about" is the machine; every other part knows when, by which command and at which commit it was
-# made, since parts can be measured alone.
-PARTS = (
-    "about",
-    "comparison",
-    "agreement",
-    "general",
-    "growth",
-    "storage",
-    "breakdown",
-    "fixed",
-)
+# Each says when, where, by which command and at which commit it was made, since parts can be
+# measured alone.
+PARTS = ("comparison", "agreement", "general", "growth", "storage", "breakdown", "fixed")
 BEGIN, END = "<!-- speed: made by make bench -->", "<!-- end of speed -->"
 
 
@@ -91,28 +83,35 @@ def render(measured: Mapping[str, Any]) -> str:
 
 
 def _head(measured: Mapping[str, Any]) -> list[str]:
-    about = measured["about"]
-    versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
-    memory = f"{about['memory'] / 2**30:.0f} GB"
     lines = [
         "# Performance",
         "",
         "*Made by `python -m benchmarks page` from the measurements in `results/performance`; not "
         "edited by hand.*",
         "",
-        f"- Machine: {about['processor']}, {about['cores']} cores, {memory} of memory, "
-        f"{about['system']}, JAX on {about['backend']}.",
-        f"- Versions: {versions}.",
     ]
-    together: dict[str, list[str]] = {}
-    for part in PARTS[1:]:
-        made = measured[part]["made"]
-        words = f"`make {made['command']}`, {made['date']}, commit {made['commit']}"
-        together.setdefault(words, []).append(part)
-    for words, parts in together.items():
+    together: dict[tuple[str, ...], list[str]] = {}
+    for part in PARTS:
+        together.setdefault(_origin(measured[part]["made"]), []).append(part)
+    before: tuple[str, ...] = ()
+    for (*where, when), parts in together.items():
+        if where != list(before):
+            lines += [f"- {line}" for line in where]
+        before = tuple(where)
         names = "everything" if len(together) == 1 else ", ".join(parts)
-        lines.append(f"- Measured by {words}: {names}.")
+        lines.append(f"- {when}: {names}.")
     return [*lines, ""]
+
+
+def _origin(made: Mapping[str, Any]) -> tuple[str, ...]:
+    """Machine, versions and command of a part, in words."""
+    versions = ", ".join(f"{name} {version}" for name, version in made["versions"].items())
+    return (
+        f"Machine: {made['processor']}, {made['cores']} cores, {made['memory'] / 2**30:.0f} GB of "
+        f"memory, {made['system']}, JAX on {made['backend']}.",
+        f"Versions: {versions}.",
+        f"Measured by `make {made['command']}`, {made['date']}, commit {made['commit']}",
+    )
 
 
 def _goals(measured: Mapping[str, Any]) -> list[str]:
@@ -123,7 +122,7 @@ def _goals(measured: Mapping[str, Any]) -> list[str]:
         "transformers are usually written, and the faster forms of the short cut were added after "
         "first measurements, the one because it is the textbook's, the others because a user may "
         "find them; all are held against the same bounds. Speed is at paper scale, one member, "
-        "every default measure on.",
+        "every default measure on: the median of the rounds' ratios, and their range.",
         "",
         "| goal | measured | |",
         "|---|---|---|",
@@ -133,22 +132,31 @@ def _goals(measured: Mapping[str, Any]) -> list[str]:
 
 
 def _reach(comparison: Mapping[str, Any]) -> list[str]:
-    """How fast anything could be: what the six products alone leave room for."""
-    found = {name: ratio(comparison, 1, name, FLOOR) for name in (*LOOPS.values(), OURS)}
-    bare = ratio(comparison, 1, "grokscope, without measures", FLOOR)
-    if None in found.values() or bare is None:
+    """How much room the six products leave, in either framework."""
+    floors = {"JAX": FLOOR, "PyTorch": TORCH_FLOOR}
+    rooms = {
+        (library, form): ratio(comparison, 1, loop, floor)
+        for library, floor in floors.items()
+        for form, loop in LOOPS.items()
+    }
+    ours, bare = (
+        ratio(comparison, 1, name, FLOOR) for name in (OURS, "grokscope, without measures")
+    )
+    if None in rooms.values() or ours is None or bare is None:
         return []
-    loops = " and ".join(f"{found[name]:.1f} times ({form})" for form, name in LOOPS.items())
+    words = ", ".join(
+        f"{times:.1f} ({library}, {form})" for (library, form), times in rooms.items()
+    )
     return [
-        f"The floor itself is {loops} as fast as the eager loop: an epoch of nothing but the MLP's "
-        f"six products could gain no more. grokscope takes {found[OURS]:.2f} times the floor with "
-        f"every measure, {bare:.2f} times without.",
+        "An epoch of nothing but the MLP's six products would be so many times as fast as the "
+        f"eager loop: {words}. grokscope takes {ours:.2f} times the products in JAX with every "
+        f"measure, {bare:.2f} times without.",
         "",
     ]
 
 
 def _method(measured: Mapping[str, Any]) -> list[str]:
-    about = measured["about"]
+    cores = measured["comparison"]["made"]["cores"]
     rounds = sorted({len(row["seconds"]) for row in measured["comparison"]["times"]})
     words = " or ".join(map(str, rounds))
     return [
@@ -156,7 +164,7 @@ def _method(measured: Mapping[str, Any]) -> list[str]:
         "",
         "Each library has processes of its own, which stay and take turns, so that thread pools "
         "never meet. One process uses as many threads as there are cores "
-        f"({about['cores']}: XLA's pool, `torch.set_num_threads({about['cores']})`); a process a "
+        f"({cores}: XLA's pool, `torch.set_num_threads({cores})`); a process a "
         "core has one thread and is bound to its core, as the lab's workers are. The lab's default "
         "is one process for one run, a process a core for several. Whoever cannot batch members "
         "trains them one after the other.",
@@ -176,9 +184,9 @@ SHOWN = (FLOOR, OURS, *SHORT_CUTS.values(), "PyTorch loop, compiled", *LOOPS.val
 
 def speed_table(measured: Mapping[str, Any]) -> str:
     """The few numbers that the README has."""
-    comparison, about = measured["comparison"], measured["about"]
+    comparison = measured["comparison"]
     lines = [
-        f"| one epoch at paper scale, {about['cores']} cores | ms | ratio |",
+        f"| one epoch at paper scale, {comparison['made']['cores']} cores | ms | ratio |",
         "|---|---|---|",
     ]
     for name in SHOWN:
@@ -191,6 +199,7 @@ def speed_table(measured: Mapping[str, Any]) -> str:
     met = sum(goal.verdict == "met" for goal in goals)
     lines += [
         "",
+        "Ratios are taken round by round, and are the median over rounds, as the milliseconds are. "
         f"{met} of {len(goals)} goals are met. [docs/performance.md](docs/performance.md) has "
         "them, 1 to 20 members, how cost grows, the store, and where a reproduction's time goes.",
     ]

@@ -17,7 +17,8 @@ def side_by_side(comparison: Mapping[str, Any]) -> list[str]:
         "## Side by side",
         "",
         "Same data, same initial weights, same optimiser (AdamW, clipping, warm-up), full batch, "
-        "float32.",
+        "float32. Laptop and paper scale are those of the recipes `laptop` and `paper`; studies of "
+        "papers have a smaller laptop scale of their own (p 43).",
         "",
         *(f"- **{c.name}**: {WHAT[c.name]}." for c in CONTENDERS),
         *(f"- **{name}** is missing here: {why}." for name, why in comparison["missing"].items()),
@@ -30,7 +31,8 @@ def side_by_side(comparison: Mapping[str, Any]) -> list[str]:
     return [
         *lines,
         "The first call builds data and model and compiles where there is something to compile; "
-        "programs kept from earlier processes were not used.",
+        "programs kept from earlier processes were not used. Whoever comes first of a library pays "
+        "for its start; the field is empty where the same process had compiled the same program.",
         "",
     ]
 
@@ -53,7 +55,8 @@ def _times(comparison: Mapping[str, Any], sizes: Mapping[str, Any]) -> list[str]
     for name in (c.name for c in CONTENDERS if c.name in present):
         cells = [_cell(comparison, scale, count, name) for count in counts]
         first = next(row["first"] for row in rows if row["contender"] == name)
-        lines.append(f"| {name} | {' | '.join(cells)} | {first:.1f} s |")
+        last = "" if first is None else f"{first:.1f} s"
+        lines.append(f"| {name} | {' | '.join(cells)} | {last} |")
     return [*lines, ""]
 
 
@@ -122,8 +125,8 @@ def agreement(agreement: Mapping[str, Any]) -> list[str]:
     ]
     for row in curves:
         lines.append(
-            f"| {row['contender']} | {row['scale']} | {row['losses'][0]:.4f} "
-            f"| {row['losses'][-1]:.4f} | {row['early']:.1e} | {row['difference']:.1e} |"
+            f"| {row['contender']} | {row['scale']} | {row['losses'][0]:.4g} "
+            f"| {row['losses'][-1]:.4g} | {row['early']:.1e} | {row['difference']:.1e} |"
         )
     return [*lines, ""]
 
@@ -242,9 +245,9 @@ def breakdown(breakdown: Mapping[str, Any]) -> list[str]:
         "are the lab's own, with timers around what they call. All core-seconds are accounted "
         "for. The first call of a program counts as compiling. What a row and an epoch take was "
         "timed afterwards on one thread, which divides the rest into training and measuring. Idle "
-        "is waiting for runs that others hold, and a core without work while another finishes or "
-        "writes tables and page. Starting, compiling, and the wait for the last run are paid once, "
-        "so their share falls with more runs.",
+        "is the rest: waiting for runs that others hold, and a core without work while another "
+        "finishes, starts the next workers, or writes tables and page. Starting, compiling, and "
+        "the wait for the last run are paid once, so their share falls with more runs.",
         "",
         "| part | core-seconds | share |",
         "|---|---|---|",

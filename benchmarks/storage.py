@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 import grokscope as gs
+from benchmarks.teams import clocked, take_turns
 from grokscope.files import checksum, write_json
 from grokscope.store import CURVE, OUTCOME, PROVENANCE, SPEC, WEIGHTS, Run, Store
 
@@ -86,12 +87,8 @@ def _measure_at(store: Store, count: int, repetitions: int) -> dict[str, Any]:
         "load one": load,
         "verify": verify,
     }
-    times: dict[str, list[float]] = {name: [] for name in work}
-    for _ in range(repetitions if count < 10_000 else 1):
-        for name, piece in work.items():
-            began = time.perf_counter()
-            piece()
-            times[name].append(time.perf_counter() - began)
+    rounds = repetitions if count < 10_000 else 1
+    times = take_turns({name: clocked(piece) for name, piece in work.items()}, rounds)
     seconds = {name: statistics.median(values) for name, values in times.items()}
     seconds["load one"] /= len(some)
     line = "  ".join(f"{name} {value:.4f} s" for name, value in seconds.items())

@@ -295,7 +295,7 @@ def do_reproduce(options: Reproduce) -> int:
 
     paper = reproduction.find_paper(options.paper)
     studies = paper.select(options.studies)
-    failed = 0
+    failed, refused = 0, None
     if options.train or options.dry_run:
         store = Store(options.store)
         work = reproduction.survey(studies, options.scale, options.seeds, store)
@@ -304,10 +304,13 @@ def do_reproduce(options: Reproduce) -> int:
         if options.dry_run:
             return 0
         with Watch(work.specs, quiet=options.quiet) as watch:
-            runs = reproduction.carry_out(
-                paper, work, options.scale, store, options.results, listen=watch
-            )
-        failed = sum(run.status == "failed" for run in runs)
+            try:
+                reproduction.carry_out(
+                    paper, work, options.scale, store, options.results, listen=watch
+                )
+            except GrokscopeError as error:
+                refused = error  # the pages show what there is
+        failed = sum(store.find(spec).status == "failed" for spec in work.specs)
     pages = reproduction.write_pages(paper, options.results, options.docs, options.readme)
     if not options.quiet:
         tables = reproduction.read_all(paper, options.results)
@@ -315,6 +318,8 @@ def do_reproduce(options: Reproduce) -> int:
             if scale in tables and (scale == options.scale or not options.train):
                 say(verdict_table(studies, tables[scale], scale))
         print(*pages, sep="\n")
+    if refused is not None:
+        raise refused
     return 4 if failed else 0
 
 

@@ -5,11 +5,12 @@ runs give is an estimate with an interval:
 
     supported      the whole interval is at or beyond that value
     contradicted   the whole interval falls short of it
-    inconclusive   the interval holds it, or a run failed
+    inconclusive   the interval holds it, or a run failed or has no number, or a control failed
     not run        a run is missing
 
 Seeds are resampled jointly, since arms of equal seed share their data. A run that did not grok
-within its budget has the grok time infinity; it is never dropped, and never counted as the budget.
+within its budget has the grok time infinity; it is never dropped, and never counted as the budget
+(but in `gain_kept`, which says in which direction that errs).
 """
 
 from __future__ import annotations

@@ -8,7 +8,17 @@ from typing import Any
 from benchmarks.comparison import CONTENDERS, GENERAL_CONTENDERS, Contender
 from benchmarks.growth import AXES, GROUPS, REST
 
-MADE = {"command": "bench-full", "date": "2026-01-01", "commit": "abc1234"}
+MADE = {
+    "command": "bench-full",
+    "date": "2026-01-01",
+    "commit": "abc1234",
+    "processor": "an abacus",
+    "cores": 2,
+    "memory": 8 * 2**30,
+    "system": "Linux",
+    "backend": "cpu",
+    "versions": {"python": "3.11.0"},
+}
 MILLISECONDS = {"grokscope": 10.0, "PyTorch loop": 100.0, "PyTorch short cut": 14.0, "floor": 8.0}
 
 
@@ -20,7 +30,6 @@ def _times(
             "scale": scale,
             "members": members,
             "contender": contender.name,
-            "where": contender.team(members),
             # The second round is disturbed for all alike: ratios do not feel it.
             "seconds": [
                 slow * members * MILLISECONDS.get(contender.name, 20.0) / 1e3
@@ -45,20 +54,11 @@ def _sizes(scale: str) -> dict[str, Any]:
         "width": 64,
         "hidden": 256,
         "parameters": 48_000,
-        "log_every": 25,
     }
 
 
 def make() -> dict[str, Any]:
     return {
-        "about": {
-            "processor": "an abacus",
-            "cores": 2,
-            "memory": 8 * 2**30,
-            "system": "Linux",
-            "backend": "cpu",
-            "versions": {"python": "3.11.0"},
-        },
         "comparison": {
             "made": MADE,
             "missing": {},
@@ -111,7 +111,6 @@ def make() -> dict[str, Any]:
                     "scale": scale,
                     "log_every": 25,
                     "epoch": 0.01,
-                    "row": 0.007,
                     "groups": [
                         {"group": group, "columns": 2, "seconds": [0.001 * (index + 1)]}
                         for index, group in enumerate([*GROUPS, REST])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 
 import jax
@@ -104,3 +105,5 @@ def test_a_curve_is_held_against_the_exact_one():
     assert (row["early"], row["difference"]) == (0.0, 0.5)
     assert row["losses"] == [4.0, 2.0, 4.0, 2.0, 4.0, 2.0]
     assert len(row["differences"]) == 6
+    broken = hold([1.0, 1.0, 1.0], [1.0, math.nan, 1.0])
+    assert broken["difference"] == math.inf

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -28,12 +27,12 @@ def test_goals(measured):
     """10 ms beside 20, 100, 14 and 8, twenty members for twenty times one, 14 of 200 s idle."""
     found = {goal.says: (goal.measured, goal.verdict) for goal in list_goals(measured)}
     assert list(found.values()) == [
-        ("2.00×", "**missed**"),
-        ("10.00×", "met"),
-        ("1.40×", "**missed**"),
-        ("2.00×", "met"),
-        ("2.00×", "met"),
-        ("1.25×", "met"),
+        ("2.00× (2.00 to 2.00)", "**missed**"),
+        ("10.00× (10.00 to 10.00)", "met"),
+        ("1.40× (1.40 to 1.40)", "**missed**"),
+        ("2.00× (2.00 to 2.00)", "met"),
+        ("2.00× (2.00 to 2.00)", "met"),
+        ("1.25× (1.25 to 1.25)", "met"),
         ("20.00×", "met"),
         ("0.40 %", "met"),
         ("7.00 %", "**missed**"),
@@ -70,10 +69,10 @@ def test_page(measured, tmp_path):
     readme.write_text(f"before\n{page.BEGIN}\nold\n{page.END}\nafter\n")
     written = page.write(tmp_path / "results", tmp_path / "docs", readme)
     text = (tmp_path / "docs" / "performance.md").read_text()
-    assert "an abacus, 2 cores, 8 GB" in text
+    assert text.count("an abacus, 2 cores, 8 GB") == 1
     assert "commit abc1234: comparison, general, growth, storage, breakdown, fixed." in text
     assert "commit def5678: agreement." in text
-    assert "| grokscope | paper | 4.7000 | 0.5000 | 1.0e-06 | 4.0e-03 |" in text
+    assert "| grokscope | paper | 4.7 | 0.5 | 1.0e-06 | 4.0e-03 |" in text
     assert "| PyTorch loop | 110 (10.00×) | 550 (10.00×) | 2,200 (10.00×) | 2.0 s |" in text
     assert "| 2.00 (2.00 to 2.00) | 0.00 (0.00 to 0.00) | 1.00 (1.00 to 1.00) |" in text
     assert "7.00 = 2.8 % of 25 epochs" in text
@@ -86,7 +85,7 @@ def test_page(measured, tmp_path):
 
 
 def test_missing_measurements_are_named(tmp_path):
-    with pytest.raises(StoreError, match="has no about, comparison, agreement, general"):
+    with pytest.raises(StoreError, match="has no comparison, agreement, general, growth"):
         page.read(tmp_path)
 
 
@@ -126,4 +125,3 @@ def test_committed_page():
     for name in draw(measured):
         assert (ROOT / "docs" / "figures" / f"performance-{name}.svg").exists()
         assert f"figures/performance-{name}.svg" in text
-    assert json.dumps(measured["about"]).count(str(Path.home())) == 0

@@ -217,6 +217,22 @@ def test_a_damaged_resume_point_is_set_aside(tiny, store):
     assert [path.read_bytes() for path in aside] == [b"not a resume point"]
 
 
+def test_a_failed_teacher_keeps_only_its_pupils_waiting(tiny, store):
+    def pupil(teacher, seed):
+        return short.replace(**{"seed": seed, "prior.kind": "teacher", "prior.teacher": teacher.id})
+
+    short = tiny.replace(**{"training.epochs": 20})
+    overflow = {"optimiser.kind": "sgd", "optimiser.lr": 1e30, "optimiser.weight_decay": 0}
+    broken = short.replace(**overflow)
+    orphan, first = pupil(broken, 1), pupil(short, 2)
+    second = pupil(first, 3)  # trained after the orphan was refused
+    with pytest.raises(gs.GrokscopeError, match="must be a finished run"):
+        gs.train([second, orphan, first, broken, short], store, processes=1)
+    assert store.find(broken).status == "failed"
+    assert store.find(second).status == "finished"
+    assert not store.find(orphan).ended
+
+
 def test_teachers_come_first(tiny, store):
     teacher = tiny.replace(**{"prior.kind": "oracle", "training.epochs": 300})
     student = tiny.replace(

@@ -42,7 +42,7 @@ def rows(times, **columns):
 
 
 def sample(**arms):
-    made = {name: ArmRuns(name, BASE, given) for name, given in arms.items()}
+    made = {name: ArmRuns(name, (BASE,) * len(given), given) for name, given in arms.items()}
     return Sample(Setting("laptop", "constant", BASE), made)
 
 
@@ -127,8 +127,22 @@ def test_without_a_control_that_groks_nothing_is_shown(test):
     finding = judge(Claim("c", "says", test), sample(a=NEVER, b=FAST, c=NEVER))
     assert finding.ruling == "inconclusive"
     assert "nothing to compare with: 0 of 5 of “c” grok" in finding.remark
+    assert finding.estimate is None
     assert ruling(test, sample(a=NEVER, b=FAST)) == "not run"
     assert "Inconclusive unless half of “c” grok" in test.describe()
+
+
+def test_delay_is_asked_only_of_runs_that_memorise():
+    test = Share("a", "grok", "delayed", "grok late", only_if_memorised=True)
+    late = rows([2000] * 5, memorised=[100] * 5, delayed=[2000] * 5)
+    never = rows([None] * 5, memorised=[100] * 5, delayed=[None] * 5)
+    blank = rows([None] * 5, memorised=[None] * 3 + [100] * 2, delayed=[None] * 5)
+    assert ruling(test, sample(a=late)) == "supported"
+    assert ruling(test, sample(a=never)) == "contradicted"
+    finding = judge(Claim("c", "says", test), sample(a=blank))
+    assert finding.ruling == "inconclusive"
+    assert finding.remark.startswith("there is nothing to delay: 0 of 5 grok late, 2 memorise")
+    assert "unless half memorise" in test.describe()
 
 
 def test_mirror_pairs_are_told_apart():
@@ -177,7 +191,7 @@ def dosed(law):
         # Seeds differ by a few per cent, each in its own way at every dose.
         rng = np.random.default_rng([int(1000 * value), 7])
         times = [law(value) and law(value) * factor for factor in rng.normal(1, 0.02, 5)]
-        arms[f"{value:g}"] = ArmRuns(f"{value:g}", spec, rows(times))
+        arms[f"{value:g}"] = ArmRuns(f"{value:g}", (spec,) * len(times), rows(times))
     return Sample(Setting("laptop", "constant", BASE), arms)
 
 
@@ -302,7 +316,7 @@ def test_a_regime_that_a_claim_does_not_name_is_not_judged():
 
 
 def test_what_is_not_there_is_no_number_and_no_time():
-    arm = ArmRuns("a", BASE, (*rows([100, None]), None))
+    arm = ArmRuns("a", (BASE,) * 3, (*rows([100, None]), None))
     assert arm.times().tolist() == [100, math.inf, math.inf]
     assert not arm.sound  # so nobody may conclude from it
     assert np.isnan(arm.values("a column of tomorrow")).all()

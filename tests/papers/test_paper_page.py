@@ -91,7 +91,7 @@ def test_the_tally_is_counted(texts):
         "Laptop scale: 1 supported, 1 inconclusive of 2 verdicts on claims of the paper."
         in markdown
     )
-    assert "- Supported in every setting: faster." in markdown
+    assert "- Main figures, supported wherever run: faster." in markdown
     assert "- Open: groks." in markdown
 
 

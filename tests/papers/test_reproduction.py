@@ -14,7 +14,8 @@ import tiny_paper
 import grokscope as gs
 from grokscope import cli
 from grokscope.engine import execution
-from grokscope.errors import SpecError, StoreError
+from grokscope.engine.events import ignore
+from grokscope.errors import GrokscopeError, SpecError, StoreError
 from grokscope.papers import reproduction
 from grokscope.papers.evidence import Tables, collect, read_tables
 from grokscope.papers.studies import plan
@@ -250,6 +251,37 @@ def test_a_run_is_summarised_for_every_study_that_uses_it(store):
     assert traced["weight"].to_list() == [1.0, 2.0]
     assert traced["run"].unique().to_list() == [run.id]
     assert len(tables.curves.drop_nulls("test_accuracy")) > 2
+
+
+def test_so_it_is_with_more_seeds_than_usual(store):
+    """What one study knows of a run that it has asked for itself stays when another asks again."""
+    first, second = PAPER.studies
+    weighs = replace(second, summarise=lambda run: {"heads": float(run.spec.model.heads)})
+    paper = replace(PAPER, studies=(first, weighs))
+    many, few = plan([weighs], "smoke", 2), plan([first], "smoke", 2)
+    gs.train([item.spec for item in [*many, *few]], store)
+    tables = collect(paper, many, store, Tables(pl.DataFrame(), pl.DataFrame(), {}))
+    again = collect(paper, few, store, tables)
+    for item in many:
+        assert again.by_id[item.spec.id]["heads"] == 1
+
+
+def test_a_failed_teacher_leaves_the_tables(store, tmp_path):
+    """What cannot be trained is told when everything else is safe."""
+
+    def arms(setting, seed):
+        broken = setting.variant(
+            seed, optimiser__kind="sgd", optimiser__lr=1e30, optimiser__weight_decay=0
+        )
+        pupil = setting.variant(seed, prior__kind="teacher", prior__teacher=broken.id)
+        return {"plain": setting.baseline(seed), "broken": broken, "pupil": pupil}
+
+    paper = replace(PAPER, studies=(replace(PAPER.studies[0], arms=arms),))
+    work = reproduction.survey(paper.studies, "smoke", None, store)
+    with pytest.raises(GrokscopeError, match="finished"):
+        reproduction.carry_out(paper, work, "smoke", store, tmp_path, listen=ignore)
+    tables = reproduction.read_all(paper, tmp_path)["smoke"]
+    assert sorted(tables.runs["status"]) == ["failed", "finished"]
 
 
 def test_the_estimate_learns_from_the_store(store):

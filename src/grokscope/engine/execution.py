@@ -36,6 +36,7 @@ BY_BACKEND: dict[str, Execution] = {"cpu": "one-by-one", "gpu": "vmap", "tpu": "
 
 WORTH_A_PROCESS = 10.0  # seconds of training that pay for starting a second process
 POLL_SECONDS = 0.3
+RATE = 130e9  # operations a second on one core
 # Runs that stop soon after they grok do so in the first half of their budget, most of them.
 STOPS_EARLY = 0.6
 
@@ -158,9 +159,16 @@ def train(
             if any(lives_in_main(spec.task.rule) for spec in left):
                 count = 1  # a worker would have to run the whole script to get at the rule
             executor = LocalProcesses(count, execution) if count > 1 else InProcess(execution)
+        refused: list[GrokscopeError] = []
         for wave in in_order(left):
             # The longest first, so that no core waits long for another's last run.
-            executor.execute(sorted(wave, key=expected_seconds, reverse=True), store, listen)
+            wave = sorted(wave, key=expected_seconds, reverse=True)
+            try:
+                executor.execute(wave, store, listen)
+            except GrokscopeError as error:  # what does not depend on it goes on
+                refused.append(error)
+        if refused:
+            raise refused[0]
     return [store.find(spec) for spec in specs]
 
 
@@ -174,8 +182,8 @@ def choose_processes(specs: Sequence[RunSpec]) -> int:
     return min(count_cores(), len(specs))
 
 
-def estimate_seconds(spec: RunSpec, rate: float = 130e9) -> float:
-    """Rough training time on one core: the matrix products of forward and backward pass at `rate`
+def estimate_seconds(spec: RunSpec) -> float:
+    """Rough training time on one core: the matrix products of forward and backward pass at `RATE`
     operations a second, a quarter more for the rest (in the minimal model 2 ns for each number of
     the values that its heads mix), a fixed cost per epoch, and two passes over all that is trained
     on for each row of the curve."""
@@ -193,9 +201,9 @@ def estimate_seconds(spec: RunSpec, rate: float = 130e9) -> float:
         if task.kind == "parity_stream":
             length *= task.blocks
         block = model.width * (4 * model.width + 2 * model.hidden) + 2 * length * model.width
-        each = 1.25 * 12 * 5 * length * model.layers * block / rate
+        each = 1.25 * 12 * 5 * length * model.layers * block / RATE
     else:
-        each = 12 * model.hidden * inner / rate + 2e-9 * length * model.heads * model.width
+        each = 12 * model.hidden * inner / RATE + 2e-9 * length * model.heads * model.width
     trained = examples * task.train_fraction
     seen = (spec.optimiser.batch or trained) + 2 * trained / training.log_every
     return training.epochs * (seen * each + 3e-4)  # `each`: seconds an example

@@ -23,28 +23,30 @@ NOTE = (
     "Effects stand with their 95 % intervals (shares of seeds with bounds of 95 % each, so the two "
     "make a 90 % interval); n is the number of seeds. In an empty field the question is not asked."
 )
-GROUPS = (
-    "Supported in every setting",
+GROUPS = (  # of the main figures' claims, over the settings in which they were run
+    "Main figures, supported wherever run",
     "Supported in some settings, open in others",
     "Supported in some settings, contradicted in others",
     "Contradicted in some settings, open in others",
-    "Contradicted in every setting",
+    "Contradicted wherever run",
     "Open",
 )
 RULES = (
     "Every claim names an effect, and the smallest value of it that would matter, before any run "
     "is trained. Supported: the whole 95 % interval is at or beyond that value. Contradicted: the "
-    "whole interval falls short of it. Inconclusive: the interval holds it, or a run failed. Not "
-    "run: a run is missing.",
+    "whole interval falls short of it. Inconclusive: the interval holds it, or a run failed, or "
+    "has no such number (no plateau to measure, say), or the control without which there is "
+    "nothing to compare failed as well. Not run: a run is missing.",
     "Intervals of medians, means and fits come from resampling seeds, all arms of a seed together, "
     "since they share their data. Five seeds have 3,125 resamples and each is taken. The plain "
     "percentile interval of so few is too short; the expanded one (Hesterberg 2015) and Student's, "
     "with the spread of the resamples, are both taken, and the wider end counts. Shares of seeds "
     "have Clopper-Pearson bounds of 95 % each.",
     "A run that did not grok within its budget is censored: its grok time counts as later than any "
-    "other, and is neither dropped nor set to the budget. A claim of being faster must also pass a "
-    "log-rank test by all permutations of the labels; one of being as fast need not. Where the arm "
-    "to compare with fails as well, the claim is inconclusive.",
+    "other, and is neither dropped nor set to the budget (but for the share of a gain, which needs "
+    "a number: there a median that was never reached stands at the budget, and decides nothing "
+    "that this could have made easier). A claim of being faster must also pass a log-rank "
+    "test by all permutations of the labels; one of being as fast need not.",
     "Each claim is judged on its own in each setting. No correction is made for their number, so "
     "of many verdicts a few will be wrong by chance.",
 )
@@ -73,15 +75,13 @@ class Cell:
 
     @property
     def short(self) -> str:
-        """The effect, or why there is none."""
-        return self.effect or self.finding.remark
+        """The effect, or in a word why there is none."""
+        return self.effect or self.finding.remark.partition(";")[0]
 
     @property
     def detail(self) -> str:
-        """Effect and number of seeds, or why there is none."""
-        if self.effect:
-            return f"{self.effect}, {self.seeds}"
-        return self.finding.remark
+        """The same with the number of seeds."""
+        return f"{self.effect}, {self.seeds}" if self.effect else self.short
 
 
 @dataclass(frozen=True)
@@ -117,12 +117,14 @@ class Part:
     def obtained(self) -> str:
         """Runs, how many are shared, compute and commits, in a sentence or two."""
         rows, missing = _rows(self.evidence)
-        total = len(rows) + missing
+        total = len(rows) + len(missing)
         if not rows:
             return f"None of {total} runs has been trained."
         shared = sum(name in self.elsewhere for name in rows)
         minutes = sum(row["seconds"] for row in rows.values()) / 60
         commits = ", ".join(sorted({row["commit"] for row in rows.values()}))
+        if "+" in commits:
+            commits += " (+: and changes that were not committed)"
         count = f"{total} runs" if not missing else f"{len(rows)} of {total} runs"
         return (
             f"{count}, {shared} of them shared with other studies; {minutes:,.0f} core-minutes of "
@@ -293,15 +295,16 @@ def _enumerate(counts: Counter[str]) -> str:
 
 def _half_run(evidence: Evidence) -> bool:
     rows, missing = _rows(evidence)
-    return len(rows) >= missing
+    return len(rows) >= len(missing)
 
 
-def _rows(evidence: Evidence) -> tuple[dict[str, Mapping[str, Any]], int]:
-    """The runs that a study has, by name, and how many it lacks."""
-    slots = [
-        row
+def _rows(evidence: Evidence) -> tuple[dict[str, Mapping[str, Any]], set[str]]:
+    """The runs that a study has, by name, and those that it lacks; arms may share some."""
+    slots = {
+        spec.id: row
         for sample in evidence.samples.values()
         for arm in sample.arms.values()
-        for row in arm.rows
-    ]
-    return {row["run"]: row for row in slots if row is not None}, slots.count(None)
+        for spec, row in zip(arm.specs, arm.rows, strict=True)
+    }
+    present = {name: row for name, row in slots.items() if row is not None}
+    return present, slots.keys() - present.keys()

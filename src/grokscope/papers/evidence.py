@@ -32,12 +32,17 @@ CURVE_ROWS = 120  # rows of a kept curve, evenly thinned; enough for a figure
 
 @dataclass(frozen=True)
 class ArmRuns:
-    """An arm in one setting: its spec (seed 0) and a row of the runs table for each seed, None
-    where the run is missing."""
+    """An arm in one setting: the spec of each seed, and its row of the runs table, None where the
+    run is missing."""
 
     name: str
-    spec: RunSpec
+    specs: tuple[RunSpec, ...]
     rows: tuple[Mapping[str, Any] | None, ...]
+
+    @property
+    def spec(self) -> RunSpec:
+        """That of the first seed; the others differ in nothing else."""
+        return self.specs[0]
 
     @property
     def complete(self) -> bool:
@@ -150,7 +155,9 @@ class Tables:
                 setting,
                 {
                     name: ArmRuns(
-                        name, items[0].spec, tuple(self.by_id.get(i.spec.id) for i in items)
+                        name,
+                        tuple(item.spec for item in items),
+                        tuple(self.by_id.get(item.spec.id) for item in items),
                     )
                     for name, items in arms.items()
                 },
@@ -167,7 +174,16 @@ def collect(paper: Paper, planned: Sequence[Planned], store: Store, base: Tables
     ended = {name: run for name, run in found.items() if run.ended}
     # A run is summarised for every study that uses it, whichever of them is asked for now.
     scales = {item.setting.scale for item in planned}
-    everything = [*planned, *(item for scale in scales for item in plan(paper.studies, scale))]
+    known = base.about.get("seeds", {})
+    everything = [
+        *planned,
+        *(
+            item
+            for scale in scales
+            for study in paper.studies
+            for item in plan([study], scale, max(study.seeds[scale], known.get(study.name, 0)))
+        ),
+    ]
     asked: dict[str, dict[str, Study]] = {}
     for item in everything:
         asked.setdefault(item.spec.id, {})[item.study.name] = item.study

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from rich.table import Table
 
+from grokscope.papers.book import state_effect
 from grokscope.papers.evidence import Tables
 from grokscope.papers.reproduction import Work
 from grokscope.papers.studies import Planned, ScaleName, Study
@@ -44,7 +45,7 @@ def verdict_table(studies: Sequence[Study], tables: Tables, scale: ScaleName) ->
         ("effect", "left"),
         ("n", "right"),
         ("", "left"),
-        caption=f"{scale} scale; interval: 95 % over seeds",
+        caption=f"{scale} scale; intervals of 95 % over seeds, shares with bounds of 95 % each",
     )
     for study in studies:
         evidence = tables.evidence(study, scale)
@@ -55,7 +56,7 @@ def verdict_table(studies: Sequence[Study], tables: Tables, scale: ScaleName) ->
                     claim.name,
                     regime,
                     f"[{style}]{finding.ruling}[/]",
-                    "" if finding.estimate is None else str(finding.estimate),
+                    state_effect(claim, finding.estimate),
                     "" if finding.estimate is None else str(finding.estimate.n),
                     finding.remark,
                 )

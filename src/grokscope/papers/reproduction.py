@@ -15,7 +15,7 @@ from grokscope.engine.execution import (
     expected_seconds,
     train,
 )
-from grokscope.errors import SpecError, StoreError, suggest
+from grokscope.errors import GrokscopeError, SpecError, StoreError, suggest
 from grokscope.papers import page
 from grokscope.papers.evidence import Tables, collect, read_tables, write_tables
 from grokscope.papers.studies import SCALES, Paper, Planned, ScaleName, Study, plan
@@ -107,12 +107,18 @@ def describe_work(work: Work, scale: ScaleName) -> str:
 
 def carry_out(
     paper: Paper, work: Work, scale: ScaleName, store: Store, results: Path, listen: Listener
-) -> list[Run]:
-    """Train what is left and write the tables of this scale."""
-    runs = train(work.specs, store, listen=listen)
+) -> None:
+    """Train what is left and write the tables of this scale. What cannot be trained, such as the
+    pupil of a teacher that failed, is complained of when the rest is safe."""
+    refused = None
+    try:
+        train(work.specs, store, listen=listen)
+    except GrokscopeError as error:
+        refused = error
     folder = results / paper.name / scale
     write_tables(collect(paper, work.planned, store, read_tables(folder)), folder)
-    return runs
+    if refused is not None:
+        raise refused
 
 
 def read_all(paper: Paper, results: Path) -> dict[ScaleName, Tables]:

@@ -32,8 +32,8 @@ class Trend:
         return (
             f"Kendall's tau-b between {self.dose_name} and {self.event_name} over all arms and "
             f"seeds{' (never counts as last)' * self.censored}, bootstrapped over seeds. Supported "
-            f"if the 95 % interval lies {state_bounds(self.low, self.high)}, contradicted if it "
-            "lies outside."
+            f"if the 95 % interval lies {state_bounds(self.low, self.high)}, contradicted if all "
+            "of it lies outside."
         )
 
     def needs(self, sample: Sample) -> Sequence[str]:
@@ -68,7 +68,7 @@ class InverseLaw:
             f"over seeds; b is looked for between {verdicts.EXPONENTS[0]:g} and "
             f"{verdicts.EXPONENTS[-1]:g}, and is no number where even the weakest penalty delays "
             f"by less than a quarter of the floor. Supported if the 95 % interval of b lies within "
-            f"{self.low:g} and {self.high:g}, contradicted if it lies outside."
+            f"{self.low:g} and {self.high:g}, contradicted if all of it lies outside."
         )
 
     def needs(self, sample: Sample) -> Sequence[str]:

@@ -31,8 +31,8 @@ class Level:
         mean = "Geometric mean" if self.logarithmic else "Mean"
         return (
             f"{mean} over seeds of the {self.effect} of “{self.arm}”, bootstrapped. Supported if "
-            f"the 95 % interval lies {state_bounds(self.low, self.high)}, contradicted if it lies "
-            "outside."
+            f"the 95 % interval lies {state_bounds(self.low, self.high)}, contradicted if all of "
+            "it lies outside."
         )
 
     def needs(self, sample: Sample) -> Sequence[str]:

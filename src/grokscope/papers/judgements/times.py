@@ -133,10 +133,10 @@ class GainKept:
         return (
             f"(“{self.reference}” - “{self.arm}”) / (“{self.reference}” - “{self.best}”) of the "
             "median epochs to grokking, bootstrapped over seeds; a median that was never reached "
-            "stands at the budget, which for the reference makes the share too small. Supported "
-            f"if the 95 % interval lies at or above {self.least:g}, contradicted if it lies below "
-            f"and the reference's median was reached. Inconclusive unless “{self.best}” itself is "
-            "faster than the reference."
+            "stands at the budget, which for the reference makes the share too small, and for the "
+            f"arm none at all. Supported if the 95 % interval lies at or above {self.least:g}, "
+            "contradicted if it lies below and the reference's median was reached. Inconclusive "
+            f"unless “{self.best}” itself is faster than the reference."
         )
 
     def needs(self, sample: Sample) -> Sequence[str]:
@@ -165,6 +165,8 @@ class Share:
     counted: str = "grok"
     control: str = ""
     """An arm that differs in the one thing the claim is about: half of its runs must grok."""
+    only_if_memorised: bool = False
+    """Is the question open unless half of the runs memorise?"""
     effect: str = "share of seeds"
 
     def describe(self) -> str:
@@ -174,6 +176,7 @@ class Share:
             f"each at 95 %. Supported if the bounds lie {sides[0]} one half, contradicted if they "
             f"lie {sides[1]} it (with five seeds: only if all agree)."
             f"{_describe_control(self.control)}"
+            f"{' Inconclusive unless half memorise.' * self.only_if_memorised}"
         )
 
     def needs(self, sample: Sample) -> Sequence[str]:
@@ -192,6 +195,9 @@ class Share:
         hard = arm.values("test_accuracy_unmirrored")
         if np.isfinite([hard, arm.values("test_accuracy_mirrored")]).all():
             remark += f", {np.median(hard):.2f} on pairs whose mirror image was not trained on"
+        # An effect beside a claim that cannot be decided by it would only mislead.
         if finding := _check_control(self.control, sample):
-            return Finding("inconclusive", estimate, f"{finding.remark}; {remark}")
+            return Finding("inconclusive", remark=f"{finding.remark}; {remark}")
+        if self.only_if_memorised and 2 * memorised < n:
+            return Finding("inconclusive", remark=f"there is nothing to delay: {remark}")
         return Finding(decide(estimate, 0.5), estimate, remark)

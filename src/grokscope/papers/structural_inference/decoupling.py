@@ -19,6 +19,7 @@ import numpy as np
 from grokscope import theory
 from grokscope.certificates.checks import inspect_run
 from grokscope.errors import SpecError, TrainingError
+from grokscope.papers.structural_inference.settings import base
 from grokscope.spec import RunSpec, sweep
 from grokscope.store import Run, Store
 
@@ -42,19 +43,12 @@ CANDIDATES = {
 
 def population() -> list[RunSpec]:
     """96 runs of different fate: regimes, priors, decays, seeds."""
-    base = RunSpec().replace(
-        **{
-            "task.modulus": 43,
-            "task.train_fraction": 0.6,
-            "optimiser.lr": 2e-3,
-            "training.epochs": 3000,
-        }
-    )
+    plain = base("laptop").replace(**{"training.epochs": 3000})
     priors = [
-        base,
-        base.replace(**{"prior.kind": "oracle", "prior.strength": 0.03}),
-        base.replace(**{"prior.kind": "oracle"}),
-        base.replace(**{"prior.kind": "adversarial"}),
+        plain,
+        plain.replace(**{"prior.kind": "oracle", "prior.strength": 0.03}),
+        plain.replace(**{"prior.kind": "oracle"}),
+        plain.replace(**{"prior.kind": "adversarial"}),
     ]
     over: dict[str, list] = {
         "task.alphabet": [1, 4, 8, 43],
@@ -128,13 +122,13 @@ def confusion(predicted: np.ndarray, actual: np.ndarray) -> dict[str, int]:
     }
 
 
-def share_interval(count: int, total: int, level: float = 0.95) -> tuple[float, float]:
-    """Wilson interval of a share."""
+def share_interval(count: int, total: int) -> tuple[float, float]:
+    """Wilson interval of a share, 95 %."""
     from scipy.stats import binomtest
 
     if total == 0:
         return math.nan, math.nan
-    interval = binomtest(count, total).proportion_ci(level, method="wilson")
+    interval = binomtest(count, total).proportion_ci(0.95, method="wilson")
     return float(interval.low), float(interval.high)
 
 

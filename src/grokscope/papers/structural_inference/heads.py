@@ -154,8 +154,8 @@ STUDY = Study(
     claims=(
         Claim(
             "heads share the work",
-            "A network that groks satisfies the condition by its heads together, while no single "
-            "head does (r = 1).",
+            "Most networks grok with the condition satisfied by their heads together and by no "
+            "single one (r = 1).",
             Share(arm(1), "grok", "shared", "grok with the condition met only by the mean"),
         ),
         Claim(

@@ -69,8 +69,8 @@ def read(evidence: Evidence) -> str:
     for regime, sample in evidence.samples.items():
         if all(arm.sound for arm in sample.arms.values()):
             found = ", ".join(
-                f"{arm.values(column(TRAINED)).mean():.0%} at length {TRAINED} and "
-                f"{arm.values(column(LENGTHS[-1])).mean():.0%} at {LENGTHS[-1]} ({name})"
+                f"{100 * arm.values(column(TRAINED)).mean():.0f} % at length {TRAINED} and "
+                f"{100 * arm.values(column(LENGTHS[-1])).mean():.0f} % at {LENGTHS[-1]} ({name})"
                 for name, arm in sample.arms.items()
             )
             parts.append(f"{regime.capitalize()}: {found}.")

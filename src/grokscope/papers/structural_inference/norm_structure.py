@@ -96,8 +96,8 @@ def read(evidence: Evidence) -> str:
     )
     if clear:
         text += (
-            " Within the budget, decay on the other weights was needed and sufficient; the norm of "
-            "the MLP changed when, not whether."
+            " With the oracle's prior and within the budget, decay on the other weights was needed "
+            "and sufficient; the norm of the MLP changed when, not whether."
         )
     return text
 

@@ -206,10 +206,10 @@ STUDY = Study(
     "epochs, which has memorised and not grokked. The fading penalty falls linearly to nothing; "
     "late ones set in before, at, and 500 and 1,500 epochs after the memorisation of runs without "
     "one. The inferred prior needs neither oracle nor teacher: its target is the smallest set of "
-    "positions that no two training examples contradict (they agree there and differ in the "
-    "label). Every pair of operands occurs once, so it never repeats; what the examples show is "
-    "that every other pair of positions is contradicted. This relies on labels without errors and "
-    "on positions that are the same in every example.",
+    "positions that no two training examples contradict (two contradict it if they agree there and "
+    "differ in the label). Every pair of operands occurs once, so it never repeats; what the "
+    "examples show is that every other pair of positions is contradicted. This relies on labels "
+    "without errors and on positions that are the same in every example.",
     settings=where,
     arms=arms,
     claims=(

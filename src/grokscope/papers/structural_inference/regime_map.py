@@ -121,8 +121,8 @@ STUDY = Study(
     draw=figures.draw_map,
     caption="Colour: median grok epoch over seeds (left, middle) and median epochs of starvation "
     "(right). “Never” marks fields where most runs had not grokked when their budget ended. Three "
-    "seeds each; figure 3 has five, so its medians differ. Starvation cannot last longer than the "
-    "budget, and does so from r = 8 on.",
+    "seeds each; figure 3 has five, so its medians differ. Starvation ends with the budget at the "
+    "latest, so that from r = 8 on, where attention never comes right, it is a lower bound.",
     read=read,
     seeds={"smoke": 1, "laptop": 3, "paper": 3},
 )

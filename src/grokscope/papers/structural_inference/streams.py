@@ -60,8 +60,9 @@ STUDY = Study(
     "them. One causal layer of the general transformer predicts every next token, in batches of "
     "512 drawn from 400 streams; only the parities can be known, and they alone count as "
     "accuracy. The penalty is applied where the next token depends on earlier ones: at the last "
-    "bit of each block. The sizes are smaller than those of a trial run (twice fourteen bits, 800 "
-    "streams), in which a network without help had not memorised after 2,000 steps.",
+    "bit of each block. The budget is 2,000 steps. The sizes are smaller than those of a trial run "
+    "(twice fourteen bits, 800 streams), in which a network without help had not memorised by then "
+    "either.",
     settings=settings,
     arms=arms,
     claims=(
@@ -69,7 +70,7 @@ STUDY = Study(
             "grokking carries over",
             "Without help the network memorises first and generalises later (at one and a half "
             "times the epoch, or more).",
-            Share(BASELINE, "grok", "delayed", "grok late"),
+            Share(BASELINE, "grok", "delayed", "grok late", only_if_memorised=True),
         ),
         Claim(
             "prior accelerates",

@@ -124,10 +124,10 @@ class FasterWhereMisled(Faster):
 
     def describe(self) -> str:
         return (
-            f"{super().describe()} Inconclusive where attention is right on {STRUCTURED:.0%} of "
-            "the inputs by memorisation in half of the runs without a prior or more: there is "
-            "nothing to route."
-        ).replace("%", " %")
+            f"{super().describe()} Inconclusive where attention is right on "
+            f"{100 * STRUCTURED:.0f} % of the inputs by memorisation in half of the runs without a "
+            "prior or more: there is nothing to route."
+        )
 
     def judge(self, sample: Sample) -> Finding:
         right = sample.arms[NONE].values("right_at_memorisation") >= STRUCTURED  # no number: wrong

@@ -15,6 +15,7 @@ import numpy as np
 from grokscope.certificates.inspection import PAIRS
 from grokscope.errors import StoreError
 from grokscope.papers.structural_inference import decoupling
+from grokscope.papers.structural_inference.settings import base
 from grokscope.spec import RunSpec
 from grokscope.theory import STATEMENTS, Statement
 
@@ -27,15 +28,7 @@ SNAPSHOTS = 40
 
 def certified_arms() -> dict[str, RunSpec]:
     """Runs of different kind whose every snapshot is checked."""
-    base = RunSpec().replace(
-        **{
-            "task.modulus": 43,
-            "task.train_fraction": 0.6,
-            "optimiser.lr": 2e-3,
-            "training.epochs": 3000,
-            "training.snapshots": SNAPSHOTS,
-        }
-    )
+    plain = base("laptop").replace(**{"training.epochs": 3000, "training.snapshots": SNAPSHOTS})
     changes: dict[str, dict[str, Any]] = {
         "constant distractors": {},
         "distractors from 6 tokens": {"task.alphabet": 6},
@@ -56,7 +49,7 @@ def certified_arms() -> dict[str, RunSpec]:
         "Lion": {"optimiser.kind": "lion", "optimiser.lr": 2e-4, "optimiser.weight_decay": 10.0},
         "Muon": {"optimiser.kind": "muon"},
     }
-    return {name: base.replace(**change) for name, change in changes.items()}
+    return {name: plain.replace(**change) for name, change in changes.items()}
 
 
 def run(store_root: Path | None, results: Path, docs: Path, train: bool, quiet: bool) -> None:
