@@ -41,7 +41,7 @@ class ArmRuns:
 
     @property
     def spec(self) -> RunSpec:
-        """That of the first seed; the others differ in nothing else."""
+        """That of the first seed."""
         return self.specs[0]
 
     @property
