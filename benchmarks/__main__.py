@@ -1,7 +1,8 @@
 """`make bench` and `make bench-full`: measure, print, and write docs/performance.md.
 
 python -m benchmarks quick     a few minutes: fewer sizes, fewer rounds
-python -m benchmarks full      everything
+python -m benchmarks full      everything, with one seed of the main figures for where time goes
+python -m benchmarks whole     that alone, for the whole reproduction: two hours on two cores
 python -m benchmarks page      the page again, from the measurements that are there
 """
 
@@ -28,7 +29,7 @@ from grokscope.errors import GrokscopeError, suggest
 from grokscope.provenance import count_cores, describe_machine, find_commit
 
 ROOT = Path(__file__).parent.parent
-COMMANDS = {"quick": "bench", "full": "bench-full"}
+COMMANDS = {"quick": "bench", "full": "bench-full", "whole": "bench-whole"}
 PAPER_ALONE = {"paper": SCALES["paper"]}
 PARTS: dict[str, dict[str, Callable[[], dict[str, Any]]]] = {
     "quick": {
@@ -37,7 +38,7 @@ PARTS: dict[str, dict[str, Callable[[], dict[str, Any]]]] = {
         "general": lambda: compare_general(3, members=(1,)),
         "growth": lambda: grow(rounds=3, axes=("modulus",), sizes=3, scales=("laptop",)),
         "storage": lambda: measure_store((10, 100, 1000), repetitions=1),
-        "breakdown": lambda: break_down("3", "smoke", seeds=3),
+        "breakdown": lambda: break_down(["3"], "smoke", seeds=3),
         "fixed": lambda: measure_fixed(rounds=3, snapshots=20),
     },
     "full": {
@@ -46,9 +47,10 @@ PARTS: dict[str, dict[str, Callable[[], dict[str, Any]]]] = {
         "general": lambda: compare_general(rounds=5),
         "growth": lambda: grow(rounds=7),
         "storage": lambda: measure_store((10, 100, 1000, 10_000)),
-        "breakdown": lambda: break_down("main", "laptop", seeds=1),
+        "breakdown": lambda: break_down(["main"], "laptop", seeds=1),
         "fixed": lambda: measure_fixed(rounds=5, snapshots=200),
     },
+    "whole": {"breakdown": lambda: break_down([], "laptop")},
 }
 
 
@@ -58,7 +60,7 @@ def main() -> None:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("what", choices=["quick", "full", "page"])
+    parser.add_argument("what", choices=[*PARTS, "page"])
     parser.add_argument("parts", nargs="*", metavar="part", help="measure these parts alone")
     parser.add_argument("--results", type=Path, default=ROOT / "results" / "performance")
     parser.add_argument("--docs", type=Path, default=ROOT / "docs")

@@ -59,7 +59,7 @@ CONTENDERS = (
     Contender("grokscope, without measures", LAB, "unmeasured", "default"),
     Contender("grokscope, one process", LAB, "lab", members=SEVERAL),
     Contender("grokscope, one process, vmap", LAB, "vmap", members=SEVERAL),
-    Contender("PyTorch loop, all positions", TORCH, "all positions", members=(1, 5)),
+    Contender("PyTorch loop, all positions", TORCH, "all positions"),
     Contender("PyTorch loop", TORCH, "plain"),
     Contender("PyTorch loop, compiled", TORCH, "plain compiled"),
     Contender("PyTorch short cut", TORCH, "by hand"),
@@ -109,10 +109,10 @@ GENERAL = find_recipe(SCALES["laptop"]).replace(
     }
 )
 GENERAL_CONTENDERS = (
-    Contender("grokscope", LAB, "lab", "default", (1, 5)),
-    Contender("grokscope, without measures", LAB, "unmeasured", "default", (1, 5)),
-    Contender("PyTorch loop, all positions", TORCH, "general", members=(1, 5)),
-    Contender("PyTorch loop, compiled", TORCH, "general compiled", members=(1, 5)),
+    Contender("grokscope", LAB, "lab", "default"),
+    Contender("grokscope, without measures", LAB, "unmeasured", "default"),
+    Contender("PyTorch loop, all positions", TORCH, "general"),
+    Contender("PyTorch loop, compiled", TORCH, "general compiled"),
 )
 
 
@@ -132,7 +132,7 @@ def compare(
     return _gather(found, missing)
 
 
-def compare_general(rounds: int, members: Sequence[int] = (1, 5)) -> dict[str, Any]:
+def compare_general(rounds: int, members: Sequence[int] = MEMBERS) -> dict[str, Any]:
     """The same for the general transformer."""
     missing = {}
     present = list(GENERAL_CONTENDERS)

@@ -27,12 +27,15 @@ NOWHERE = tempfile.TemporaryDirectory()  # a store from which nothing is read
 
 
 def make_members(problems: list[dict[str, Any]], **changes: Any) -> tuple[Form, list[Any]]:
-    """The members of one form; `problems` hold their specs."""
-    specs = [
-        from_dict(problem["spec"]).replace(**{"training.epochs": FOR_EVER, **changes})
+    """The members of one form; `problems` hold their specs, and the store of those that need a
+    teacher or a ticket."""
+    changes = {"training.epochs": FOR_EVER, **changes}
+    made = [
+        make_member(
+            from_dict(problem["spec"]).replace(**changes), Store(problem.get("store", NOWHERE.name))
+        )
         for problem in problems
     ]
-    made = [make_member(spec, Store(NOWHERE.name)) for spec in specs]
     return made[0][0], [member for _, member in made]
 
 

@@ -174,8 +174,8 @@ def _method(measured: Mapping[str, Any]) -> list[str]:
         "ratios, not milliseconds, with those of another machine.",
         "",
         "`make bench` does the same in a few minutes with fewer sizes and rounds, "
-        "`make bench-full` everything, `python -m benchmarks page` makes this page again from the "
-        "measurements. What was tried, and did not help, is in [log.md](log.md).",
+        "`make bench-full` everything, `make bench-whole` where the time of the whole reproduction "
+        "goes; `python -m benchmarks page` makes this page again from the measurements. What was tried, and did not help, is in [log.md](log.md).",
     ]
 
 

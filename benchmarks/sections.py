@@ -244,10 +244,11 @@ def breakdown(breakdown: Mapping[str, Any]) -> list[str]:
         f"before, {breakdown['cores']} worker processes: {breakdown['wall']:.0f} s. The workers "
         "are the lab's own, with timers around what they call. All core-seconds are accounted "
         "for. The first call of a program counts as compiling. What a row and an epoch take was "
-        "timed afterwards on one thread, which divides the rest into training and measuring. Idle "
-        "is the rest: waiting for runs that others hold, and a core without work while another "
-        "finishes, starts the next workers, or writes tables and page. Starting, compiling, and "
-        "the wait for the last run are paid once, so their share falls with more runs.",
+        "timed afterwards on one thread, for the programs that had nine tenths of the time, which "
+        "divides the rest into training and measuring. Idle is what remains: waiting for runs that "
+        "others hold, and a core without work while another finishes, starts the next workers, or "
+        "writes tables and page. Starting, compiling, and the wait for the last run are paid once, "
+        "so their share falls with more runs.",
         "",
         "| part | core-seconds | share |",
         "|---|---|---|",

@@ -97,6 +97,11 @@ class Run:
         return read_json(self.path / PROVENANCE)
 
     @property
+    def seconds(self) -> float:
+        """How long it trained, in all its segments."""
+        return sum(segment["seconds"] for segment in self.provenance["segments"])
+
+    @property
     def curve(self) -> pl.DataFrame:
         """A row per logged epoch; partial runs have the rows written so far."""
         if not (self.path / CURVE).exists():

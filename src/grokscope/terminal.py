@@ -283,11 +283,10 @@ def show_run(run: Run) -> list[RenderableType]:
         end = "" if not found else "still going on" if phase["end"] is None else str(phase["end"])
         phases.add_row(phase["name"], start, end, phase["rule"])
     final = _measures("final measure", outcome["final"])
-    seconds = sum(segment["seconds"] for segment in run.provenance["segments"])
     last = run.provenance["segments"][-1]
     engine = "torch" if "torch" in last["versions"] else "jax"
     made = (
-        f"Trained in {seconds:.1f} s, {last['execution']}, {last['threads']} thread(s), "
+        f"Trained in {run.seconds:.1f} s, {last['execution']}, {last['threads']} thread(s), "
         f"{engine} {last['versions'][engine]}; ended by {outcome['ended_by']}."
     )
     return [*parts, "", phases, "", final, "", made]

@@ -234,7 +234,6 @@ def _lay_over(old: pl.DataFrame, *new: pl.DataFrame) -> pl.DataFrame:
 
 def _row(paper: Paper, studies: Sequence[Study], run: Run) -> dict[str, Any]:
     outcome = run.outcome
-    segments = run.provenance["segments"]
     row: dict[str, Any] = {
         "run": run.id,
         "seed": run.spec.seed,
@@ -244,8 +243,8 @@ def _row(paper: Paper, studies: Sequence[Study], run: Run) -> dict[str, Any]:
         "epochs": outcome["epochs"],
         "memorised": outcome["memorised"]["epoch"],
         "grokked": outcome["grokked"]["epoch"],
-        "seconds": round(sum(segment["seconds"] for segment in segments), 1),
-        "commit": segments[-1]["commit"] or "unknown",
+        "seconds": round(run.seconds, 1),
+        "commit": run.provenance["segments"][-1]["commit"] or "unknown",
         **outcome["final"],
     }
     if outcome["status"] == "finished":

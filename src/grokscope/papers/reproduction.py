@@ -57,9 +57,7 @@ class Work:
     @property
     def saved_seconds(self) -> float:
         """What training the runs of the store again would take."""
-        return sum(
-            segment["seconds"] for run in self.done for segment in run.provenance["segments"]
-        )
+        return sum(run.seconds for run in self.done)
 
     def seconds_left(self) -> float:
         """A rough estimate of the time to go, all processes together."""
@@ -74,7 +72,7 @@ class Work:
         """How much longer an epoch takes on this machine than estimated, by the runs it has
         trained; 1 while there are none."""
         ratios = [
-            sum(segment["seconds"] for segment in run.provenance["segments"])
+            run.seconds
             / (estimate_seconds(run.spec) * run.outcome["epochs"] / run.spec.training.epochs)
             for run in self.done
         ]
