@@ -117,22 +117,24 @@ def _measuring_share(specs: Sequence[RunSpec], store: Store) -> float:
     """The share of rows in the time of training. What a row and an epoch take is timed on one
     thread, as in a worker, for one run of each compiled program, the programs that took most time
     first and until they account for `MOST` of it; each counts by the time of its runs."""
-    alike: dict[Any, list[RunSpec]] = defaultdict(list)
-    seconds: dict[Any, float] = defaultdict(float)
+
+    def took(group: Sequence[RunSpec]) -> float:
+        return sum(store.find(spec).seconds for spec in group)
+
+    programs: dict[Any, list[RunSpec]] = defaultdict(list)
     for spec in specs:
         form, _ = make_member(spec, store)
-        alike[form, spec.training.log_every].append(spec)
-        seconds[form, spec.training.log_every] += store.find(spec).seconds
+        programs[form, spec.training.log_every].append(spec)
     timed = measuring = 0.0
     with process_per_core(LAB) as team:
         (child, *_) = team.children
-        for key in sorted(seconds, key=seconds.__getitem__, reverse=True):
-            if timed >= MOST * sum(seconds.values()):
+        for group in sorted(programs.values(), key=took, reverse=True):
+            if timed >= MOST * took(specs):
                 break
-            problem = {"spec": to_dict(alike[key][0]), "store": str(store.root)}
+            problem = {"spec": to_dict(group[0]), "store": str(store.root)}
             child.ask("prepare", kind="lab", problems=[problem])
             parts = child.ask("parts", kind="lab")
-            between = alike[key][0].training.log_every * parts["epoch"]
-            timed += seconds[key]
-            measuring += seconds[key] * parts["row"] / (between + parts["row"])
+            between = group[0].training.log_every * parts["epoch"]
+            timed += took(group)
+            measuring += took(group) * parts["row"] / (between + parts["row"])
     return measuring / timed

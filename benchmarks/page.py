@@ -175,7 +175,8 @@ def _method(measured: Mapping[str, Any]) -> list[str]:
         "",
         "`make bench` does the same in a few minutes with fewer sizes and rounds, "
         "`make bench-full` everything, `make bench-whole` where the time of the whole reproduction "
-        "goes; `python -m benchmarks page` makes this page again from the measurements. What was tried, and did not help, is in [log.md](log.md).",
+        "goes; `python -m benchmarks page` makes this page again from the measurements. What was "
+        "tried, and did not help, is in [log.md](log.md).",
     ]
 
 

@@ -5,8 +5,13 @@ from __future__ import annotations
 import time
 
 import pytest
-from benchmarks.breakdown import account
+from benchmarks.breakdown import account, break_down
 from benchmarks.worker import Clock
+
+from benchmarks import breakdown
+from grokscope.engine import execution
+from grokscope.papers import reproduction
+from grokscope.provenance import count_cores
 
 
 def test_inner_time_counts_once():
@@ -51,3 +56,19 @@ def test_account_of_one_wave_after_another():
     assert found["start processes"] == 2.0
     assert found["other Python"] == 0.0
     assert found["idle"] == 10.0
+
+
+@pytest.mark.skipif(count_cores() < 2, reason="one core has no worker processes")
+def test_a_reproduction(monkeypatch, capfd):
+    """Two runs, two workers, every study, as many seeds as it asks for."""
+    monkeypatch.setattr(breakdown, "PAPER", "tiny")
+    monkeypatch.setitem(reproduction.PAPERS, "tiny", "tiny_paper")
+    monkeypatch.setattr(execution, "WORTH_A_PROCESS", 0.0)
+    found = break_down([], "smoke")
+    assert found["command"] == "grokscope reproduce tiny --scale smoke"
+    assert found["command"] in capfd.readouterr().out
+    assert found["runs"] == 2
+    seconds = found["seconds"]
+    assert min(seconds.values()) >= 0
+    assert min(seconds[name] for name in ("compile", "train", "measure", "write")) > 0
+    assert seconds["start processes"] + seconds["compile"] < found["cores"] * found["wall"]
