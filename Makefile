@@ -2,7 +2,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo test lint bench bench-full bench-whole pages setup clean
+.PHONY: demo test lint bench bench-full pages setup clean
 .DEFAULT_GOAL := demo
 
 setup: $(VENV)/.ready
@@ -35,10 +35,6 @@ bench: setup
 
 bench-full: setup
 	$(BIN)/python -m benchmarks full --readme README.md
-
-# Where the time of the whole reproduction goes: two hours on two cores.
-bench-whole: setup
-	$(BIN)/python -m benchmarks whole --readme README.md
 
 clean:
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache

@@ -1,8 +1,7 @@
 """`make bench` and `make bench-full`: measure, print, and write docs/performance.md.
 
 python -m benchmarks quick     a few minutes: fewer sizes, fewer rounds
-python -m benchmarks full      everything, with one seed of the main figures for where time goes
-python -m benchmarks whole     that alone, for the whole reproduction: two hours on two cores
+python -m benchmarks full      everything, in an hour and a half
 python -m benchmarks page      the page again, from the measurements that are there
 """
 
@@ -15,13 +14,14 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from benchmarks import page
 from benchmarks.agreement import agree
 from benchmarks.breakdown import break_down
-from benchmarks.comparison import MODELBATCH, SCALES, compare, compare_general
+from benchmarks.comparison import SCALES, compare, compare_general
 from benchmarks.fixed import measure_fixed
 from benchmarks.growth import grow
 from benchmarks.storage import measure_store
@@ -29,7 +29,7 @@ from grokscope.errors import GrokscopeError, suggest
 from grokscope.provenance import count_cores, describe_machine, find_commit
 
 ROOT = Path(__file__).parent.parent
-COMMANDS = {"quick": "bench", "full": "bench-full", "whole": "bench-whole"}
+COMMANDS = {"quick": "bench", "full": "bench-full"}
 PAPER_ALONE = {"paper": SCALES["paper"]}
 PARTS: dict[str, dict[str, Callable[[], dict[str, Any]]]] = {
     "quick": {
@@ -42,15 +42,14 @@ PARTS: dict[str, dict[str, Callable[[], dict[str, Any]]]] = {
         "fixed": lambda: measure_fixed(rounds=3, snapshots=20),
     },
     "full": {
-        "comparison": lambda: compare(rounds=5),
+        "comparison": lambda: compare(rounds=15),
         "agreement": lambda: agree(200, general=50),
-        "general": lambda: compare_general(rounds=5),
+        "general": lambda: compare_general(rounds=9),
         "growth": lambda: grow(rounds=7),
         "storage": lambda: measure_store((10, 100, 1000, 10_000)),
-        "breakdown": lambda: break_down(["main"], "laptop", seeds=1),
+        "breakdown": lambda: break_down([], "laptop", seeds=1),
         "fixed": lambda: measure_fixed(rounds=5, snapshots=200),
     },
-    "whole": {"breakdown": lambda: break_down([], "laptop")},
 }
 
 
@@ -71,7 +70,11 @@ def main() -> None:
     try:
         if options.what != "page":
             measure(options.what, options.parts, options.results)
-        for path in page.write(options.results, options.docs, options.readme):
+        readme = options.readme
+        if readme and options.what != "page" and find_spec("torch") is None:
+            print(f"{readme} is left as it is: half of its table needs PyTorch.")
+            readme = None
+        for path in page.write(options.results, options.docs, readme):
             print(path)
     except GrokscopeError as error:
         parser.exit(1, f"{error}\n")
@@ -96,7 +99,6 @@ def describe(mode: str) -> dict[str, Any]:
             versions[name] = version(name)
         except PackageNotFoundError:
             continue
-    versions["modelbatch"] = MODELBATCH.partition("==")[2]
     return {
         "command": COMMANDS[mode],
         "date": datetime.now(UTC).date().isoformat(),

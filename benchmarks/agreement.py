@@ -34,7 +34,7 @@ def agree(epochs: int, general: int, scales: Mapping[str, str] = SCALES) -> dict
     epoch takes ten times as long."""
     rows = []
     with tempfile.TemporaryDirectory() as folder:
-        missing, path = find_missing(Path(folder))
+        missing, path = find_missing(CONTENDERS, Path(folder))
         for scale, recipe in scales.items():
             spec = find_recipe(recipe)
             rows += _agree_at(scale, spec, CONTENDERS, missing, epochs, Path(folder), path)

@@ -22,7 +22,9 @@ from benchmarks.comparison import LAB
 from benchmarks.teams import process_per_core
 from benchmarks.worker import BORN, FOLDER
 from grokscope.engine.events import ignore
+from grokscope.engine.execution import choose_processes
 from grokscope.engine.members import make_member
+from grokscope.errors import SpecError
 from grokscope.papers import reproduction
 from grokscope.papers.studies import ScaleName
 from grokscope.provenance import count_cores
@@ -49,14 +51,14 @@ def break_down(
         (place / "clock").mkdir()
         store = Store(place / "runs")
         work = reproduction.survey(paper.select(studies), scale, seeds, store)
+        if choose_processes(work.specs) < 2:
+            raise SpecError("No worker process is needed: so few runs, or a single core.")
         # Nothing compiled earlier is reused, except by the workers from each other.
         changes = {FOLDER: str(place / "clock"), "GROKSCOPE_CACHE": str(place / "programs")}
         began = time.time()
         with mock.patch.dict(os.environ, changes), mock.patch("subprocess.Popen", _timed_worker):
             reproduction.carry_out(paper, work, scale, store, place / "results", ignore)
         notes = [json.loads(p.read_text()) for p in sorted((place / "clock").iterdir())]
-        if not notes:
-            raise RuntimeError("No worker process was needed: so few runs, or a single core.")
         trained = max(note["ended"] for note in notes)
         reproduction.write_pages(paper, place / "results", place / "docs")
         ended = time.time()
@@ -123,8 +125,9 @@ def _measuring_share(specs: Sequence[RunSpec], store: Store) -> float:
 
     programs: dict[Any, list[RunSpec]] = defaultdict(list)
     for spec in specs:
-        form, _ = make_member(spec, store)
-        programs[form, spec.training.log_every].append(spec)
+        form, member = make_member(spec, store)
+        sizes = (member.train.tokens.shape, member.test.tokens.shape)
+        programs[form, sizes, spec.training.log_every].append(spec)
     timed = measuring = 0.0
     with process_per_core(LAB) as team:
         (child, *_) = team.children

@@ -29,8 +29,9 @@ MEMBERS = (1, 5, 20)
 MODELBATCH = "modelbatch==0.1.0"
 LAB, TORCH = "benchmarks.lab", "benchmarks.pytorch"
 EPOCHS = 25  # a turn: one row of the lab's curve
-FEW = 5  # a turn of a contender that would take minutes otherwise
+FEW = 5  # a turn with several members of whoever writes no rows: it would take minutes otherwise
 FEW_ROUNDS = 3  # with several members, where a round takes a minute
+WRITES_ROWS = ("lab", "vmap", "alone")  # kinds
 
 Where = Literal["one process", "process a core", "default"]
 
@@ -57,6 +58,7 @@ SEVERAL = MEMBERS[1:]
 CONTENDERS = (
     Contender("grokscope", LAB, "lab", "default"),
     Contender("grokscope, without measures", LAB, "unmeasured", "default"),
+    Contender("grokscope, a single member", LAB, "alone", members=SEVERAL),
     Contender("grokscope, one process", LAB, "lab", members=SEVERAL),
     Contender("grokscope, one process, vmap", LAB, "vmap", members=SEVERAL),
     Contender("PyTorch loop, all positions", TORCH, "all positions"),
@@ -78,8 +80,10 @@ CONTENDERS = (
     Contender("floor in PyTorch", TORCH, "floor", trains=False),
 )
 WHAT = {
-    "grokscope": "what `grokscope train` does: every default measure, every 25 epochs",
+    "grokscope": "the loop of `grokscope train` between two resume points: epochs, and every "
+    "default measure every 25 of them",
     "grokscope, without measures": "the same epochs, nothing measured",
+    "grokscope, a single member": "one of the members, in the rounds in which all are timed",
     "grokscope, one process": "the members one after the other in one process on all cores",
     "grokscope, one process, vmap": "the members as one batched program in one process",
     "PyTorch loop, all positions": "an `nn.Module` as transformers are usually written, attention, "
@@ -92,7 +96,7 @@ WHAT = {
     "eager form that we found",
     "PyTorch short cut, embedding_bag, process a core": "the same in a process a core",
     "PyTorch short cut, compiled": "the short cut with model and loss under `torch.compile`",
-    "modelbatch": "the textbook modules stacked by `modelbatch` from PyPI, eager",
+    "modelbatch": f"the textbook modules stacked by `{MODELBATCH}` from PyPI, eager",
     "floor": "the six matrix products of the MLP alone, in JAX: no epoch can do without them",
     "floor, process a core": "the same in a process a core",
     "floor in PyTorch": "the same products in PyTorch",
@@ -112,7 +116,12 @@ GENERAL_CONTENDERS = (
     Contender("grokscope", LAB, "lab", "default"),
     Contender("grokscope, without measures", LAB, "unmeasured", "default"),
     Contender("PyTorch loop, all positions", TORCH, "general"),
+    Contender("PyTorch loop", TORCH, "general at last"),
     Contender("PyTorch loop, compiled", TORCH, "general compiled"),
+    Contender("modelbatch", TORCH, "general modelbatch"),
+    Contender("floor", LAB, "floor", trains=False),
+    Contender("floor, process a core", LAB, "floor", "process a core", SEVERAL, trains=False),
+    Contender("floor in PyTorch", TORCH, "floor", trains=False),
 )
 
 
@@ -122,29 +131,28 @@ def compare(
     scales: Mapping[str, str] = SCALES,
 ) -> dict[str, Any]:
     """Times of every contender that can run here."""
-    with tempfile.TemporaryDirectory() as folder:
-        missing, path = find_missing(Path(folder))
-        present = [c for c in CONTENDERS if c.name not in missing]
-        found = [
-            _compare_at(scale, find_recipe(recipe), present, members, rounds, Path(folder), path)
-            for scale, recipe in scales.items()
-        ]
-    return _gather(found, missing)
+    specs = {scale: find_recipe(recipe) for scale, recipe in scales.items()}
+    return _compare(specs, CONTENDERS, members, rounds)
 
 
 def compare_general(rounds: int, members: Sequence[int] = MEMBERS) -> dict[str, Any]:
     """The same for the general transformer."""
-    missing = {}
-    present = list(GENERAL_CONTENDERS)
-    if find_spec("torch") is None:
-        missing = {c.name: NO_TORCH for c in present if c.module == TORCH}
-        present = [c for c in present if c.module != TORCH]
+    return _compare({"general": GENERAL}, GENERAL_CONTENDERS, members, rounds)
+
+
+def _compare(
+    specs: Mapping[str, RunSpec],
+    contenders: Sequence[Contender],
+    members: Sequence[int],
+    rounds: int,
+) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
-        found = _compare_at("general", GENERAL, present, members, rounds, Path(folder), path="")
-    return _gather([found], missing)
-
-
-def _gather(found: Sequence[Any], missing: dict[str, str]) -> dict[str, Any]:
+        missing, path = find_missing(contenders, Path(folder))
+        present = [c for c in contenders if c.name not in missing]
+        found = [
+            _compare_at(scale, spec, present, members, rounds, Path(folder), path)
+            for scale, spec in specs.items()
+        ]
     return {
         "missing": missing,
         "sizes": [sizes for sizes, _ in found],
@@ -155,11 +163,11 @@ def _gather(found: Sequence[Any], missing: dict[str, str]) -> dict[str, Any]:
 NO_TORCH = "PyTorch is not installed (pip install 'grokscope[torch]')"
 
 
-def find_missing(folder: Path) -> tuple[dict[str, str], str]:
-    """Contenders that cannot run here, with the reason, and where modelbatch was put: it comes
+def find_missing(contenders: Sequence[Contender], folder: Path) -> tuple[dict[str, str], str]:
+    """Those that cannot run here, with the reason, and where modelbatch was put: it comes
     without its dependencies, which PyTorch brings, and never into our environment."""
     if find_spec("torch") is None:
-        return {c.name: NO_TORCH for c in CONTENDERS if c.module == TORCH}, ""
+        return {c.name: NO_TORCH for c in contenders if c.module == TORCH}, ""
     place = folder / "modelbatch"
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target"]
     done = subprocess.run(
@@ -221,7 +229,7 @@ def _compare_at(
 
 
 def _turn_epochs(contender: Contender, members: int) -> int:
-    return FEW if contender.module == TORCH and members > 1 else EPOCHS
+    return FEW if members > 1 and contender.kind not in WRITES_ROWS else EPOCHS
 
 
 class Teams:
@@ -273,5 +281,25 @@ def export_problems(spec: RunSpec, count: int, folder: Path) -> list[dict[str, A
             "hidden": shape.hidden,
             "parameters": sum(array.size for array in state.params.values()),
         }
-        problems.append({"spec": to_dict(one), "arrays": str(path), "sizes": sizes})
+        problems.append(
+            {
+                "spec": to_dict(one),
+                "arrays": str(path),
+                "sizes": sizes,
+                "operands": list_operands(len(member.train.labels), shape),
+            }
+        )
     return problems
+
+
+def list_operands(examples: int, shape: Any) -> list[list[tuple[int, int]]]:
+    """Sizes of what the products of each MLP multiply: inputs, hidden units, gradients on output
+    and hidden units, and the two weight matrices. All but the last layer work at every position."""
+    from grokscope.models import transformer
+
+    d, m = shape.width, shape.hidden
+    if not isinstance(shape, transformer.Shape):
+        rows, out = [examples], shape.classes
+    else:
+        rows, out = [examples * shape.length] * (shape.layers - 1) + [examples], d
+    return [[(n, d), (n, m), (n, out), (n, m), (d, m), (m, out)] for n in rows]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import altair as alt
@@ -38,15 +39,18 @@ def draw(measured: Mapping[str, Any]) -> dict[str, alt.TopLevelMixin]:
     figures["members"] = draw_power_laws(
         series, "members trained", "Milliseconds an epoch, paper scale"
     )
-    figures["measures"] = draw_measures(growth["measures"])
-    for name, key, factor, title in (
-        ("compile", "first", 1.0, "Seconds to the first row"),
-        ("memory", "bytes", 1e-6, "Peak memory (MB)"),
-    ):
+    figures["measures"] = draw_power_laws(
+        {f"{scale} scale": pairs for scale, pairs in measures_series(growth["measures"]).items()},
+        "measures in a row",
+        "Milliseconds a row",
+    )
+    costs: dict[str, tuple[str, Callable[[Any], float]]] = {
+        "compile": ("Seconds to the first row", lambda point: point["first"]),
+        "memory": ("Memory of the program (MB)", lambda point: 1e-6 * point["bytes"]["program"]),
+    }
+    for name, (title, cost) in costs.items():
         series = {
-            axis["title"]: [
-                (point["value"] / _base(axis), factor * point[key]) for point in axis["points"]
-            ]
+            axis["title"]: [(point["value"] / _base(axis), cost(point)) for point in axis["points"]]
             for axis in growth["axes"]
         }
         figures[name] = draw_power_laws(series, "size, 1 = laptop scale", title)
@@ -80,6 +84,21 @@ def members_series(comparison: Mapping[str, Any]) -> dict[str, list[tuple[float,
             point = (row["members"], 1e3 * statistics.median(row["seconds"]))
             series.setdefault(row["contender"], []).append(point)
     return {name: points for name, points in series.items() if points[0][0] == 1}
+
+
+def measures_series(measures: Sequence[Mapping[str, Any]]) -> dict[str, list[tuple[float, float]]]:
+    """Milliseconds of a row by the number of its columns, by scale."""
+    return {
+        found["scale"]: [
+            (float(columns), 1e3 * statistics.median(group["seconds"]))
+            for columns, group in zip(
+                itertools.accumulate(group["columns"] for group in found["groups"]),
+                found["groups"],
+                strict=True,
+            )
+        ]
+        for found in measures
+    }
 
 
 def draw_comparison(comparison: Mapping[str, Any]) -> alt.TopLevelMixin:
@@ -237,36 +256,6 @@ def _ticks(costs: Sequence[float]) -> list[float]:
     digits = (1, 2, 5) if high / low < 300 else (1,)
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     return [digit * 10.0**power for power in powers for digit in digits]
-
-
-def draw_measures(measures: Sequence[Mapping[str, Any]]) -> alt.TopLevelMixin:
-    rows = []
-    for found in measures:
-        total = 0
-        for group in found["groups"]:
-            total += group["columns"]
-            rows.append(
-                {
-                    "scale": f"{found['scale']} scale",
-                    "columns": total,
-                    "milliseconds": 1e3 * statistics.median(group["seconds"]),
-                }
-            )
-    scales = list(dict.fromkeys(row["scale"] for row in rows))
-    return (
-        alt.Chart(inline(rows))
-        .mark_line(point=True)
-        .encode(
-            x=alt.X("columns:Q", title="Measures in a row"),
-            y=alt.Y("milliseconds:Q", title="Milliseconds a row", scale=alt.Scale(zero=True)),
-            color=alt.Color(
-                "scale:N",
-                scale=alt.Scale(domain=scales, range=[arm_colour(i) for i in range(len(scales))]),
-            ),
-        )
-        .properties(width=WIDTH, height=HEIGHT)
-        .configure(**theme())
-    )
 
 
 def draw_breakdown(breakdown: Mapping[str, Any]) -> alt.TopLevelMixin:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +9,8 @@ from typing import Any
 from benchmarks.comparison import MEMBERS
 from benchmarks.teams import median_ratio
 
-OURS, FLOOR, TORCH_FLOOR = "grokscope", "floor", "floor in PyTorch"
+OURS, ALONE = "grokscope", "grokscope, a single member"
+FLOOR, TORCH_FLOOR = "floor", "floor in PyTorch"
 LOOPS = {
     "every position": "PyTorch loop, all positions",
     "only what the last position needs": "PyTorch loop",
@@ -33,12 +33,20 @@ class Goal:
     share: bool = False  # shown in per cent?
     rounds: Sequence[float] = ()  # the ratio in each round, of which the value is the median
 
+    def holds(self, value: float) -> bool:
+        return value >= self.bound if self.least else value <= self.bound
+
+    @property
+    def met(self) -> bool:
+        return self.value is not None and self.holds(self.value)
+
     @property
     def verdict(self) -> str:
         if self.value is None:
             return "not measured"
-        met = self.value >= self.bound if self.least else self.value <= self.bound
-        return "met" if met else "**missed**"
+        word = "met" if self.met else "**missed**"
+        held = sum(map(self.holds, self.rounds))
+        return word if held in (0, len(self.rounds)) else f"{word}; {held} of {len(self.rounds)}"
 
     @property
     def measured(self) -> str:
@@ -66,19 +74,24 @@ def ratio(
     return median_ratio(*pair) if all(pair) else None
 
 
-def _speed(comparison: Mapping[str, Any], says: str, first: str, second: str, **bound: Any) -> Goal:
-    """A goal about the ratio of two contenders at paper scale, one member."""
-    pair = [seconds_of(comparison, "paper", 1, name) for name in (first, second)]
+def _speed(
+    comparison: Mapping[str, Any],
+    says: str,
+    first: str,
+    second: str,
+    members: int = 1,
+    **bound: Any,
+) -> Goal:
+    """A goal about the ratio of two contenders at paper scale."""
+    pair = [seconds_of(comparison, "paper", members, name) for name in (first, second)]
     rounds = [a / b for a, b in zip(*pair, strict=True)] if all(pair) else []
-    return Goal(says, ratio(comparison, 1, first, second), rounds=rounds, **bound)
+    return Goal(says, ratio(comparison, members, first, second), rounds=rounds, **bound)
 
 
 def list_goals(measured: Mapping[str, Any]) -> list[Goal]:
     comparison, agreement = measured["comparison"], measured["agreement"]
     breakdown = measured["breakdown"]
     most = MEMBERS[-1]
-    one, many = (seconds_of(comparison, "paper", count, OURS) for count in (1, most))
-    scaling = statistics.median(many) / statistics.median(one) if one and many else None
     worst = max((row["difference"] for row in agreement["curves"]), default=None)
     idle = breakdown["seconds"]["idle"] / sum(breakdown["seconds"].values())
     return [
@@ -112,7 +125,15 @@ def list_goals(measured: Mapping[str, Any]) -> list[Goal]:
             bound=1.35,
             least=False,
         ),
-        Goal(f"{most} members cost at most {most} times one", scaling, float(most), False),
+        _speed(
+            comparison,
+            f"{most} members cost at most {most} times one",
+            OURS,
+            ALONE,
+            members=most,
+            bound=float(most),
+            least=False,
+        ),
         Goal(
             f"loss curves agree to {percent(agreement['tolerance'], 0)}",
             worst,
@@ -121,7 +142,11 @@ def list_goals(measured: Mapping[str, Any]) -> list[Goal]:
             share=True,
         ),
         Goal(
-            "a reproduction leaves the cores idle for less than 5 %", idle, 0.05, False, share=True
+            f"`{breakdown['command']}` leaves the cores idle for less than 5 %",
+            idle,
+            0.05,
+            False,
+            share=True,
         ),
     ]
 

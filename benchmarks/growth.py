@@ -95,7 +95,8 @@ def _grow_along(axis: str, rounds: int, sizes: int) -> dict[str, Any]:
     for point in points:
         print(
             f"  {point['value']:>4}  {1e3 * statistics.median(point['seconds']):8.2f} ms an epoch"
-            f"  {point['first']:6.1f} s to the first row  {point['bytes'] / 1e6:6.0f} MB",
+            f"  {point['first']:6.1f} s to the first row"
+            f"  {point['bytes']['program'] / 1e6:6.1f} MB",
             flush=True,
         )
     return {"axis": axis, "title": title, "points": points}

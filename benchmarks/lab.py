@@ -1,7 +1,7 @@
 """The lab's side of the comparison, and the floor under it: `python -m benchmarks.lab` is a child.
 
 `Lab` is what `grokscope train` does between two resume points: the compiled program with every
-default measure, one run after the other. The floor is the MLP's six matrix products alone.
+default measure, one run after the other. The floor is the matrix products of the MLP alone.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from benchmarks.teams import serve
+from benchmarks.teams import make_operands, serve
 from grokscope.engine.compilation import prepare
 from grokscope.engine.members import Form, make_member
 from grokscope.engine.program import BLOCK, _train_step, make_program, measure
@@ -125,14 +125,35 @@ class Lab:
                 times[group].append(time.perf_counter() - began)
         return times
 
-    def peak_bytes(self) -> int:
-        return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    def peak_bytes(self) -> dict[str, int]:
+        """Of the process, with Python, JAX and the compiler; and of the program, as XLA has laid it
+        out: data, weights, and what is there in between."""
+        memory = (
+            self.program.advance.lower(self.states[0], self.members[0], jnp.int32(1))
+            .compile()
+            .memory_analysis()
+        )
+        program = (
+            memory.argument_size_in_bytes
+            + memory.output_size_in_bytes
+            + memory.temp_size_in_bytes
+            - memory.alias_size_in_bytes
+        )
+        process = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return {"process": process, "program": program}
 
 
 class Batched(Lab):
     """All members as one program (`vmap`)."""
 
     batched = True
+
+
+class Alone(Lab):
+    """The first member, however many there are."""
+
+    def __init__(self, problems: list[dict[str, Any]]) -> None:
+        super().__init__(problems[:1])
 
 
 class Unmeasured(Lab):
@@ -155,41 +176,37 @@ def _train_many(form: Form, state: Any, member: Any, epochs: Any) -> Any:
 
 
 class Floor:
-    """The six products of the MLP's forward and backward pass, nothing else, in a compiled loop.
+    """The six products of an MLP's forward and backward pass, nothing else, in a compiled loop.
 
-    Each product's result is an input of the next round, so that none can be left out.
+    A result is an operand of the next round, or, like the gradients of the weights, of what the
+    loop gives in the end, so that no product can be left out or taken out of the loop.
     """
 
     def __init__(self, problems: list[dict[str, Any]]) -> None:
-        form, members = make_members(problems[:1])
-        sizes = product_sizes(len(members[0].train.labels), form.shape)
-        keys = jax.random.split(jax.random.key(0), len(sizes))
-        self.start = tuple(
-            jax.random.normal(key, size) / 100 for key, size in zip(keys, sizes, strict=True)
-        )
+        made = [make_operands(sizes) for sizes in problems[0]["operands"]]
+        self.start = [tuple(map(jnp.asarray, arrays)) for arrays in made]
+        self.weights = [arrays[-2:] for arrays in self.start]
         self.members = len(problems)
-        self.loop = jax.jit(lambda carry, n: jax.lax.fori_loop(0, n, self._once, carry))
+        self.loop = jax.jit(
+            lambda start, weights, n: jax.lax.fori_loop(
+                0, n, lambda _, found: list(map(self._multiply, weights, found)), start
+            )
+        )
 
     @staticmethod
-    def _once(_: Any, carry: Any) -> Any:
-        z, h, d_logits, d_hidden, w1, w2 = carry
-        return (d_hidden @ w1.T, d_logits @ w2.T, h @ w2, z @ w1, z.T @ d_hidden, h.T @ d_logits)
+    def _multiply(weights: tuple[Any, Any], operands: tuple[Any, ...]) -> tuple[Any, ...]:
+        (w1, w2), (z, h, d_out, d_hidden, _, _) = weights, operands
+        return d_hidden @ w1.T, d_out @ w2.T, h @ w2, z @ w1, z.T @ d_hidden, h.T @ d_out
 
     def warm_up(self) -> None:
         self.advance(1)
 
     def advance(self, epochs: int) -> None:
         for _ in range(self.members):
-            jax.block_until_ready(self.loop(self.start, jnp.int32(epochs)))
+            jax.block_until_ready(self.loop(self.start, self.weights, jnp.int32(epochs)))
 
 
-def product_sizes(examples: int, shape: Any) -> list[tuple[int, int]]:
-    """Input z, hidden h, gradients on logits and on h, and the two weight matrices."""
-    n, d, m, c = examples, shape.width, shape.hidden, shape.classes
-    return [(n, d), (n, m), (n, c), (n, m), (d, m), (m, c)]
-
-
-KINDS = {"lab": Lab, "unmeasured": Unmeasured, "vmap": Batched, "floor": Floor}
+KINDS = {"lab": Lab, "alone": Alone, "unmeasured": Unmeasured, "vmap": Batched, "floor": Floor}
 
 if __name__ == "__main__":
     prepare()

@@ -16,11 +16,12 @@ import torch.nn.functional as F
 from safetensors.numpy import load_file
 from torch import nn
 
-from benchmarks.teams import serve
+from benchmarks.teams import make_operands, serve
 from benchmarks.textbook import (
     Bagged,
     Everywhere,
     General,
+    GeneralAtLast,
     Loop,
     Shortcut,
     Textbook,
@@ -88,11 +89,17 @@ class AllPositions(Plain):
 class Deep(Plain):
     """The general transformer."""
 
+    model = General
+
     def _build(self, data: dict[str, Any]) -> nn.Module:
-        return General(data["weights"], data["heads"])
+        return self.model(data["weights"], data["heads"])
 
 
-class DeepCompiled(Deep):
+class DeepAtLast(Deep):
+    model = GeneralAtLast
+
+
+class DeepCompiled(DeepAtLast):
     compiled = True
 
 
@@ -126,7 +133,7 @@ class Stacked:
         from modelbatch import ModelBatch, OptimizerFactory  # not among our dependencies
 
         members = [read(problem) for problem in problems]
-        self.batch = ModelBatch([Textbook(m["weights"]) for m in members], shared_input=False)
+        self.batch = ModelBatch([self._module(member) for member in members], shared_input=False)
         self.tokens = torch.stack([m["tokens"] for m in members])  # (members, n, T)
         self.labels = torch.stack([m["labels"] for m in members])  # (members, n)
         self.settings = members[0]["optimiser"]
@@ -136,6 +143,9 @@ class Stacked:
             return made.create_optimizer(self.batch, [{}] * len(members))
 
         self.optimiser, self.schedule = make_optimiser(None, self.settings, factory)
+
+    def _module(self, data: dict[str, Any]) -> nn.Module:
+        return Textbook(data["weights"])
 
     def epoch(self) -> float:
         self.optimiser.zero_grad()
@@ -163,16 +173,17 @@ class Stacked:
         return losses
 
 
+class StackedDeep(Stacked):
+    def _module(self, data: dict[str, Any]) -> nn.Module:
+        return GeneralAtLast(data["weights"], data["heads"])
+
+
 class Floor:
-    """The six products of the MLP, as in `benchmarks.lab`."""
+    """The products of every MLP, as in `benchmarks.lab`."""
 
     def __init__(self, problems: list[dict[str, Any]]) -> None:
-        problem = read(problems[0])
-        n, weights = len(problem["labels"]), problem["weights"]
-        (d, m), c = weights["hidden"].shape, weights["readout"].shape[1]
-        torch.manual_seed(0)
-        sizes = [(n, d), (n, m), (n, c), (n, m), (d, m), (m, c)]
-        self.start = [torch.randn(*size) / 100 for size in sizes]
+        made = [make_operands(sizes) for sizes in problems[0]["operands"]]
+        self.start = [list(map(torch.tensor, arrays)) for arrays in made]
         self.members = len(problems)
 
     def warm_up(self) -> None:
@@ -180,16 +191,16 @@ class Floor:
 
     def advance(self, epochs: int) -> None:
         for _ in range(self.members):
-            z, h, d_logits, d_hidden, w1, w2 = self.start
-            for _ in range(epochs):
-                z, h, d_logits, d_hidden, w1, w2 = (
-                    d_hidden @ w1.T,
-                    d_logits @ w2.T,
-                    h @ w2,
-                    z @ w1,
-                    z.T @ d_hidden,
-                    h.T @ d_logits,
-                )
+            for z, h, d_out, d_hidden, w1, w2 in self.start:
+                for _ in range(epochs):
+                    z, h, d_out, d_hidden, *_ = (
+                        d_hidden @ w1.T,
+                        d_out @ w2.T,
+                        h @ w2,
+                        z @ w1,
+                        z.T @ d_hidden,
+                        h.T @ d_out,
+                    )
 
 
 KINDS: dict[str, Callable[[list[Any]], Any]] = {
@@ -200,8 +211,10 @@ KINDS: dict[str, Callable[[list[Any]], Any]] = {
     "by hand, bagged": ByHandBagged,
     "by hand compiled": ByHandCompiled,
     "general": Deep,
+    "general at last": DeepAtLast,
     "general compiled": DeepCompiled,
     "modelbatch": Stacked,
+    "general modelbatch": StackedDeep,
     "floor": Floor,
 }
 

@@ -6,19 +6,23 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from benchmarks.comparison import CONTENDERS, EPOCHS, WHAT
+from benchmarks.comparison import CONTENDERS, EPOCHS, SCALES, WHAT
+from benchmarks.figures import measures_series, members_series
 from benchmarks.goals import OURS, percent, ratio, seconds_of
 from benchmarks.growth import fit_exponent, middles
 from benchmarks.teams import median_ratio
 
 
 def side_by_side(comparison: Mapping[str, Any]) -> list[str]:
+    recipes = " and ".join(f"`{recipe}`" for recipe in SCALES.values())
     lines = [
         "## Side by side",
         "",
         "Same data, same initial weights, same optimiser (AdamW, clipping, warm-up), full batch, "
-        "float32. Laptop and paper scale are those of the recipes `laptop` and `paper`; studies of "
-        "papers have a smaller laptop scale of their own (p 43).",
+        f"float32. Laptop and paper scale are those of the recipes {recipes}; studies of papers "
+        "have a smaller laptop scale of their own (p 43). The short cut is exact: every example "
+        "ends with the same query token, so that the score and the value of a position depend on "
+        "its token and its place alone. They are computed once a token, and looked up.",
         "",
         *(f"- **{c.name}**: {WHAT[c.name]}." for c in CONTENDERS),
         *(f"- **{name}** is missing here: {why}." for name, why in comparison["missing"].items()),
@@ -67,8 +71,10 @@ def general(general: Mapping[str, Any], agreement: Mapping[str, Any]) -> list[st
         "",
         "Two layers of four heads, causal, learned positions, LayerNorm before attention, MLP and "
         "unembedding. No table replaces its products: keys and values of the second layer differ "
-        "from example to example. The lab computes the last layer only where it is read; the loop, "
-        "as such models are usually written, everywhere.",
+        "from example to example. The lab computes the last layer only where it is read; the loop "
+        "over all positions, as such models are usually written, everywhere, the other PyTorch "
+        "loops as the lab does. `modelbatch` has no batched form of PyTorch's fused attention and "
+        "goes through the members one by one there. The floor is the products of both MLPs.",
         "",
         *(f"- **{name}** is missing here: {why}." for name, why in general["missing"].items()),
         *_times(general, general["sizes"][0]),
@@ -131,16 +137,18 @@ def agreement(agreement: Mapping[str, Any]) -> list[str]:
     return [*lines, ""]
 
 
-def growth(growth: Mapping[str, Any]) -> list[str]:
+def growth(growth: Mapping[str, Any], comparison: Mapping[str, Any]) -> list[str]:
+    processes = [p["bytes"]["process"] / 1e6 for axis in growth["axes"] for p in axis["points"]]
     lines = [
         "## How cost grows",
         "",
-        "Laptop scale with one size changed, measures on. The exponent is the slope of a straight "
-        "line through the logarithms, with its 95 % interval; where a curve bends, as from fixed "
-        "costs to products that fill the machine, it is a mean over the range.",
+        "One size changed, measures on. The exponent is the slope of a straight line through the "
+        "logarithms, with its 95 % interval; where a curve bends, as from fixed costs to products "
+        "that fill the machine, it is a mean over the range. Memory is that of the compiled "
+        "program: data, weights, and what is there in between. Whole processes took "
+        f"{min(processes):.0f} to {max(processes):.0f} MB, most of it JAX and its compiler.",
         "",
-        "| what grows | from | to | exponent of an epoch | of the time to the first row "
-        "| of peak memory |",
+        "| what grows | from | to | exponent of time | of the time to the first row | of memory |",
         "|---|---|---|---|---|---|",
     ]
     for axis in growth["axes"]:
@@ -151,15 +159,26 @@ def growth(growth: Mapping[str, Any]) -> list[str]:
             for costs in (
                 middles(points),
                 [point["first"] for point in points],
-                [point["bytes"] for point in points],
+                [point["bytes"]["program"] for point in points],
             )
         ]
         ends = [
             f"{p['value']}: {short(1e3 * statistics.median(p['seconds']))} ms, "
-            f"{p['first']:.1f} s, {p['bytes'] / 1e6:.0f} MB"
+            f"{p['first']:.1f} s, {p['bytes']['program'] / 1e6:.3g} MB"
             for p in (points[0], points[-1])
         ]
-        lines.append(f"| {axis['title']} | {' | '.join(ends)} | {' | '.join(cells)} |")
+        lines.append(f"| {axis['title']}: an epoch | {' | '.join(ends)} | {' | '.join(cells)} |")
+    counted = {
+        "members, paper scale: an epoch of all": members_series(comparison)[OURS],
+        **{
+            f"measures, {scale} scale: a row": pairs
+            for scale, pairs in measures_series(growth["measures"]).items()
+        },
+    }
+    for title, pairs in counted.items():
+        ends = [f"{size:.0f}: {short(cost)} ms" for size, cost in (pairs[0], pairs[-1])]
+        cell = _exponent(*zip(*pairs, strict=True)) if len(pairs) > 2 else ""
+        lines.append(f"| {title} | {' | '.join(ends)} | {cell} | | |")
     lines += [
         "",
         *(

@@ -18,6 +18,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from grokscope.provenance import count_cores
 
 PAUSE = 0.02  # seconds: threads of the last one stop spinning
@@ -147,6 +149,14 @@ def clocked(piece: Callable[[], object]) -> Callable[[], float]:
 def median_ratio(first: Sequence[float], second: Sequence[float]) -> float:
     """How many times longer the first took, round by round; the median over rounds."""
     return statistics.median(a / b for a, b in zip(first, second, strict=True))
+
+
+def make_operands(sizes: Sequence[Sequence[int]]) -> list[np.ndarray]:
+    """What the products of an MLP multiply, in the order of `comparison.list_operands`. The weight
+    matrices are orthonormal: products of products neither vanish nor explode."""
+    rng = np.random.default_rng(0)
+    *operands, wide, tall = (rng.standard_normal(size, np.float32) for size in sizes)
+    return [*operands, np.linalg.qr(wide.T)[0].T, np.linalg.qr(tall)[0]]
 
 
 def serve(kinds: Mapping[str, Callable[[list[Any]], Any]]) -> None:

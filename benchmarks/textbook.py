@@ -5,7 +5,8 @@
 (`model(tokens)[:, -1]`). `Shortcut` is the same function with the exact short cut of
 `grokscope.models.minimal` by hand: the query token is constant, so scores and values are look-ups
 in tables with a row a token. `Bagged` is the fastest way to write that in PyTorch that we found.
-All have the same parameters. `General` is the general transformer with the usual pre-norms.
+All have the same parameters. `General` is the general transformer with the usual pre-norms,
+`GeneralAtLast` the same without what nobody reads.
 
 This module knows neither JAX nor the lab. n examples, T positions, d width, V tokens, C classes.
 """
@@ -81,6 +82,8 @@ class General(nn.Module):
     """`grokscope.models.transformer` with learned positions and pre-norms, as such a model is
     usually written: everything at every position, and the last is read."""
 
+    pruned = False  # is the last layer computed only where it is read?
+
     def __init__(self, weights: Mapping[str, np.ndarray], heads: int) -> None:
         super().__init__()
         self.heads = heads
@@ -94,23 +97,32 @@ class General(nn.Module):
         w = self.arrays
         x = w["embedding"][tokens] + w["position"]  # (n, T, d)
         for layer in range(self.layers):
-            at = f"block{layer}"
-            normed = self._norm(f"{at}_attention", x)
-            query, key, value = (
-                (normed @ w[f"{at}_{name}"]).unflatten(-1, (self.heads, -1)).transpose(1, 2)
-                for name in ("query", "key", "value")
-            )  # (n, H, T, d/H)
-            mixed = F.scaled_dot_product_attention(query, key, value, is_causal=True)
-            x = x + mixed.transpose(1, 2).flatten(-2) @ w[f"{at}_output"]
-            normed = self._norm(f"{at}_mlp", x)
-            hidden = F.gelu(normed @ w[f"{at}_hidden"] + w[f"{at}_hidden_bias"], approximate="tanh")
-            x = x + hidden @ w[f"{at}_readout"] + w[f"{at}_readout_bias"]
+            last = self.pruned and layer == self.layers - 1
+            x = self._block(f"block{layer}", x, 1 if last else x.shape[1])
         return (self._norm("final", x) @ w["unembedding"])[:, -1]
+
+    def _block(self, at: str, x: Tensor, rows: int) -> Tensor:  # (n, T, d) -> (n, rows, d)
+        """One layer at the last `rows` positions."""
+        w = self.arrays
+        normed = self._norm(f"{at}_attention", x)
+        query, key, value = (
+            (stream @ w[f"{at}_{name}"]).unflatten(-1, (self.heads, -1)).transpose(1, 2)
+            for name, stream in (("query", normed[:, -rows:]), ("key", normed), ("value", normed))
+        )  # (n, H, ., d/H)
+        mixed = F.scaled_dot_product_attention(query, key, value, is_causal=rows > 1)
+        x = x[:, -rows:] + mixed.transpose(1, 2).flatten(-2) @ w[f"{at}_output"]
+        normed = self._norm(f"{at}_mlp", x)
+        hidden = F.gelu(normed @ w[f"{at}_hidden"] + w[f"{at}_hidden_bias"], approximate="tanh")
+        return x + hidden @ w[f"{at}_readout"] + w[f"{at}_readout_bias"]
 
     def _norm(self, name: str, x: Tensor) -> Tensor:
         return F.layer_norm(
             x, x.shape[-1:], self.arrays[f"{name}_gain"], self.arrays[f"{name}_bias"]
         )
+
+
+class GeneralAtLast(General):
+    pruned = True
 
 
 def make_optimiser(

@@ -12,13 +12,14 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from benchmarks.agreement import hold
-from benchmarks.comparison import GENERAL, export_problems
-from benchmarks.textbook import Bagged, Everywhere, General, Shortcut, Textbook
+from benchmarks.comparison import GENERAL, SCALES, export_problems, list_operands
+from benchmarks.textbook import Bagged, Everywhere, General, GeneralAtLast, Shortcut, Textbook
 
 from benchmarks import lab, pytorch
 from grokscope.engine.compilation import prepare
 from grokscope.engine.members import shape_of
 from grokscope.models import init, minimal, respond
+from grokscope.recipes import find_recipe
 from grokscope.tasks import build_task
 
 EPOCHS = 30
@@ -66,10 +67,36 @@ def test_the_general_transformer_is_the_same_function():
     weights = {
         name: rng.normal(0, 0.5, array.shape).astype(np.float32) for name, array in template.items()
     }
-    theirs = General(weights, spec.model.heads)(torch.tensor(data.tokens).long()).detach().numpy()
+    tokens = torch.tensor(data.tokens).long()
+    theirs, pruned = (
+        model(weights, spec.model.heads)(tokens).detach().numpy()
+        for model in (General, GeneralAtLast)
+    )
+    np.testing.assert_allclose(theirs, pruned, rtol=1e-3, atol=1e-4)
     attend = partial(minimal.normalise, kind="softmax")
     ours = jax.jit(lambda params, tokens: respond(params, tokens, shape, attend).logits[:, 0])
     np.testing.assert_allclose(theirs, ours(weights, data.tokens), rtol=1e-3, atol=1e-4)
+
+
+def test_the_floor_multiplies_numbers(problems):
+    """They neither vanish nor explode, whatever the number of rounds."""
+    floor = lab.Floor(problems)
+    for rounds in (1, 25, 200):
+        for arrays in floor.loop(floor.start, floor.weights, rounds):
+            for array in arrays:
+                assert 0.01 < float(abs(array).mean()) < 100
+
+
+def test_operands_of_the_floor():
+    """The minimal model has one MLP; of the general one's two, the first works everywhere."""
+    spec = GENERAL.replace(**{"task.modulus": 5, "task.alphabet": 5})
+    shape = shape_of(spec, build_task(spec.task))
+    first, second = list_operands(10, shape)
+    assert first[0] == (50, 64)
+    assert second == [(10, 64), (10, 256), (10, 64), (10, 256), (64, 256), (256, 64)]
+    plain = find_recipe(SCALES["laptop"]).replace(**{"task.modulus": 5, "task.alphabet": 5})
+    (only,) = list_operands(10, shape_of(plain, build_task(plain.task)))
+    assert only == [(10, 64), (10, 256), (10, 5), (10, 256), (64, 256), (256, 5)]
 
 
 def test_members_differ_and_all_advance(problems):
