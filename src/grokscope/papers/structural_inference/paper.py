@@ -73,7 +73,7 @@ PAPER = Paper(
         "given. “With its attention” means that attention is replaced, on every example, by that "
         "of the trained network. The Bayesian ticket starts from the same seeds as the network "
         "that the ticket was cut from, so that the arms can be compared seed by seed; no weights "
-        "pass over.",
+        "pass over. Gradients are clipped together with those of the weights that were cut.",
         "Figures 1 to 4 have five seeds, the map three. At paper scale figures 2 and 4 are run "
         "where routing is the bottleneck, figure 2 with its main arms.",
         "Figure 5 takes the bound with the distance |v - z| as it is. The paper's 2 in its place "
