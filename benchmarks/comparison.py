@@ -32,6 +32,7 @@ EPOCHS = 25  # a turn: one row of the lab's curve
 FEW = 5  # a turn with several members of whoever writes no rows: it would take minutes otherwise
 FEW_ROUNDS = 3  # with several members, where a round takes a minute
 WRITES_ROWS = ("lab", "vmap", "alone")  # kinds
+PROGRAM = {"alone": "lab"}  # kinds that are compiled as another
 
 Where = Literal["one process", "process a core", "default"]
 
@@ -200,7 +201,7 @@ def _compare_at(
             compiling: dict[str, float | None] = {}
             for contender in here:
                 team = teams.get(contender.module, contender.team(count))
-                again = contender.kind in team.busy
+                again = PROGRAM.get(contender.kind, contender.kind) in team.busy
                 seconds = team.prepare(contender.kind, problems[:count])
                 compiling[contender.name] = None if again else seconds
             turns = {contender.name: _turn_epochs(contender, count) for contender in here}
