@@ -189,6 +189,29 @@ def test_partial_runs_are_named(copied):
     assert run.status == "partial"
 
 
+def test_a_resume_point_without_its_row_is_not_gone_on_from(tiny, store):
+    """A store that was copied while it was written to: the curve is older than the state."""
+    (whole,) = gs.train(tiny, store.root / "whole", processes=1)
+    rows = {name: np.array(whole.curve[name].to_list()) for name in whole.curve.columns}
+    run = store.begin(tiny)
+
+    def stand_at_50(count):
+        curve = {name: column[:count] for name, column in rows.items()}
+        store.save_progress(run, curve, {"step": np.int32(50)}, {"segments": []})
+        return store.load_progress(run)
+
+    for count in (6, 8):
+        assert stand_at_50(count)[1]["epoch"].to_list() == [0, 10, 20, 30, 40, 50]
+    for count in (0, 5):
+        with pytest.raises(gs.StoreError, match="no row at its epoch, 50"):
+            stand_at_50(count)
+    assert [problem.kind for problem in store.verify() if problem.path == run.path] == ["damaged"]
+    events = []
+    (again,) = gs.train(tiny, store, processes=1, listen=events.append)
+    assert [event.kind for event in events][:2] == ["warned", "started"]
+    assert again.curve["epoch"].to_list() == list(range(0, 101, 10))
+
+
 def test_reading_damage_gets_a_sentence(copied):
     run = copied.runs()[0]
     (run.path / "curve.parquet").write_bytes(b"PAR1")

@@ -274,7 +274,13 @@ class Store:
         curve = run.curve
         if "step" not in state or "epoch" not in curve.columns:
             raise damaged(run.path / RESUME, "it is not a resume point")
-        return state, curve.filter(curve["epoch"] <= int(state["step"]))
+        step = int(state["step"])
+        curve = curve.filter(curve["epoch"] <= step)
+        if curve.is_empty() or curve["epoch"][-1] != step:
+            # A row is written at every resume point, so this one is newer than the curve: copied
+            # while the run was under way, or the power went. To go on would leave a hole.
+            raise damaged(run.path / RESUME, f"the curve has no row at its epoch, {step}")
+        return state, curve
 
     def save_snapshot(self, run: Run, epoch: int, weights: Mapping[str, np.ndarray]) -> None:
         with disk_sentences(self.root):
