@@ -100,6 +100,21 @@ def test_toml_overrides_and_dry_run(call, tmp_path):
     assert call("runs")[1].startswith("No runs in")
 
 
+def test_a_sweep_is_added_to_that_of_the_file(call, tmp_path):
+    (tmp_path / "mine.toml").write_text(
+        'recipe = "smoke"\n[sweep]\nseed = [0, 1, 2]\n'
+        'prior = [{kind = "oracle", strength = 2}, {kind = "entropy", strength = 3}]\n'
+    )
+    out = call("train", "mine.toml", "--dry-run")[1]
+    assert out.count("to train") == 6
+    assert out.count("prior.kind=oracle prior.strength=2") == 3
+    assert out.count("prior.kind=entropy prior.strength=3") == 3
+    out = call("train", "mine.toml", "--over", "model.width=8,16,32", "--dry-run")[1]
+    assert out.count("to train") == 18
+    out = call("train", "mine.toml", "--over", "seed=5", "prior.strength=7", "--dry-run")[1]
+    assert out.count("to train") == out.count("seed=5") == out.count("prior.strength=7") == 2
+
+
 def test_quiet(call):
     code, out, err = call("train", "laptop", *TINY, "--quiet")
     assert (code, out, err) == (0, "", "")
