@@ -41,6 +41,7 @@ PriorKind = Literal["none", "oracle", "adversarial", "entropy", "sparsity", "tea
 FrozenKind = Literal["no", "oracle", "adversarial", "uniform", "teacher"]
 MaskKind = Literal["none", "magnitude", "random", "shuffled"]
 
+FINGERPRINTED = ("kind", "rule", "modulus", "operands")  # what the labels of a rule depend on
 ARITHMETIC = ("addition", "subtraction", "multiplication", "division", "custom")
 
 
@@ -253,8 +254,15 @@ class RunSpec:
         return dict(flatten(differences(self)))
 
     def replace(self, **changes: Any) -> RunSpec:
-        """A copy with fields replaced by dotted name: `spec.replace(**{"prior.strength": 3.0})`."""
-        return from_dict(_nest(changes), base=self)
+        """A copy with fields replaced by dotted name: `spec.replace(**{"prior.strength": 3.0})`.
+        A fingerprint does not outlive what it was taken of; training takes it anew."""
+        data = _nest(changes)
+        task = data.get("task")
+        if isinstance(task, Mapping) and any(
+            name in task and task[name] != getattr(self.task, name) for name in FINGERPRINTED
+        ):
+            data["task"] = {"fingerprint": "", **task}
+        return from_dict(data, base=self)
 
 
 def differences(spec: Any) -> dict[str, Any]:
