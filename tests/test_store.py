@@ -72,8 +72,12 @@ def test_nothing_is_pickled(trained):
 def test_names_may_be_shortened(trained):
     run = trained.runs()[0]
     assert trained.get(run.id[:7]).id == run.id
-    with pytest.raises(gs.StoreError, match="There is no run 'zzz'"):
+    with pytest.raises(gs.StoreError, match="There is no run 'zzz'") as refusal:
         trained.get("zzz")
+    assert str(refusal.value).endswith("`grokscope runs` lists all it has (2).")
+    assert run.id not in str(refusal.value)
+    with pytest.raises(gs.StoreError, match=f"Did you mean {run.id}"):
+        trained.get(run.id[:15] + "x")
     with pytest.raises(gs.StoreError, match="It is empty"):
         gs.Store(trained.root / "nowhere").get("abc")
 
@@ -210,6 +214,34 @@ def test_a_resume_point_without_its_row_is_not_gone_on_from(tiny, store):
     (again,) = gs.train(tiny, store, processes=1, listen=events.append)
     assert [event.kind for event in events][:2] == ["warned", "started"]
     assert again.curve["epoch"].to_list() == list(range(0, 101, 10))
+
+
+def test_what_a_run_under_way_lacks_is_not_called_damaged(tiny, copied):
+    run = copied.runs()[0]
+    (run.path / "outcome.json").unlink()
+    (run.path / "weights.safetensors").unlink()
+    for read, what in ((lambda: run.outcome, "outcome"), (run.weights, "final weights")):
+        with pytest.raises(gs.StoreError, match=f"has no {what} yet: it is under way"):
+            read()
+    absent = copied.find(tiny.replace(seed=7))
+    assert repr(absent) == f"<Run {absent.id} absent>"
+    for read in (lambda: absent.outcome, absent.weights, lambda: absent.curve):
+        with pytest.raises(gs.StoreError, match=f"There is no run {absent.id}"):
+            read()
+
+
+def test_lost_weights_of_a_lab_run_are_damage(copied):
+    run = copied.runs()[0]
+    (run.path / "weights.safetensors").unlink()
+    with pytest.raises(gs.StoreError, match=r"weights\.safetensors cannot be read"):
+        run.weights()
+
+
+@pytest.mark.parametrize("name", ["spec.json", "outcome.json"])
+def test_a_damaged_run_can_be_printed(copied, name):
+    run = copied.find(copied.runs()[0].spec)
+    (run.path / name).write_text("{}" if name == "outcome.json" else "{")
+    assert repr(run) == f"<Run {run.id} damaged>"
 
 
 def test_reading_damage_gets_a_sentence(copied):
