@@ -79,6 +79,8 @@ def test_train_list_show(call):
     code, out, _ = call("runs", "--json")
     rows = [json.loads(line) for line in out.splitlines()]
     assert [row["seed"] for row in sorted(rows, key=lambda row: row["seed"])] == [0, 1]
+    code, out, _ = call("runs", "--where", "seed = 1", "--json")
+    assert [json.loads(line) for line in out.splitlines()] == [r for r in rows if r["seed"] == 1]
     code, out, _ = call("show", rows[0]["run"][:6])
     assert "memorisation" in out
     assert "interaction_gradient" in out

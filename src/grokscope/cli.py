@@ -186,7 +186,8 @@ def do_runs(options: Runs) -> int:
         else:
             say(outcome_table(runs))
         return 0
-    frame = store.sql(options.sql or f"select run from runs where {options.where}")
+    columns = "*" if options.json else "run"
+    frame = store.sql(options.sql or f"select {columns} from runs where {options.where}")
     if options.json:
         print(frame.write_ndjson(), end="")
     elif options.sql:
