@@ -79,6 +79,8 @@ def test_train_list_show(call):
     code, out, _ = call("runs", "--json")
     rows = [json.loads(line) for line in out.splitlines()]
     assert [row["seed"] for row in sorted(rows, key=lambda row: row["seed"])] == [0, 1]
+    code, out, _ = call("runs", "--where", "seed = 1", "--json")
+    assert [json.loads(line) for line in out.splitlines()] == [r for r in rows if r["seed"] == 1]
     code, out, _ = call("show", rows[0]["run"][:6])
     assert "memorisation" in out
     assert "interaction_gradient" in out
@@ -98,6 +100,21 @@ def test_toml_overrides_and_dry_run(call, tmp_path):
     assert out.count("to train") == 3
     assert out.count("prior.strength=3") == 3
     assert call("runs")[1].startswith("No runs in")
+
+
+def test_a_sweep_is_added_to_that_of_the_file(call, tmp_path):
+    (tmp_path / "mine.toml").write_text(
+        'recipe = "smoke"\n[sweep]\nseed = [0, 1, 2]\n'
+        'prior = [{kind = "oracle", strength = 2}, {kind = "entropy", strength = 3}]\n'
+    )
+    out = call("train", "mine.toml", "--dry-run")[1]
+    assert out.count("to train") == 6
+    assert out.count("prior.kind=oracle prior.strength=2") == 3
+    assert out.count("prior.kind=entropy prior.strength=3") == 3
+    out = call("train", "mine.toml", "--over", "model.width=8,16,32", "--dry-run")[1]
+    assert out.count("to train") == 18
+    out = call("train", "mine.toml", "--over", "seed=5", "prior.strength=7", "--dry-run")[1]
+    assert out.count("to train") == out.count("seed=5") == out.count("prior.strength=7") == 2
 
 
 def test_quiet(call):

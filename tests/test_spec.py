@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 
+import numpy as np
 import pytest
 
 import grokscope as gs
-from grokscope.spec import canonical_json, from_dict, from_toml, to_dict, to_toml
+from grokscope.spec import MaskSpec, canonical_json, from_dict, from_toml, to_dict, to_toml
 
 
 def test_identity_is_pinned():
@@ -219,6 +220,23 @@ def test_sweep_keeps_equal_runs_once():
     assert len(specs) == 2  # oracle of strength 0 is no prior
     with pytest.raises(gs.SpecError, match="has no values"):
         gs.sweep(gs.RunSpec(), {"seed": []})
+
+
+def test_equal_numbers_are_the_same_run():
+    """However they are written, and whichever way they come."""
+    wanted = gs.RunSpec().replace(**{"optimiser.weight_decay": 0.0, "seed": 3})
+    for zero, three in ((0, 3), (np.int64(0), np.int64(3)), (np.float32(0), np.array(3))):
+        direct = gs.RunSpec(optimiser=gs.OptimiserSpec(weight_decay=zero), seed=three)
+        replaced = gs.RunSpec().replace(**{"optimiser.weight_decay": zero, "seed": three})
+        assert canonical_json(direct) == canonical_json(replaced) == canonical_json(wanted)
+    mask = MaskSpec(kind="random", keep=1)
+    inner = gs.RunSpec(interventions=gs.InterventionSpec(mask=mask)).interventions.mask.keep
+    assert isinstance(inner, float)
+    swept = gs.sweep(gs.RunSpec(), {"prior.kind": ["oracle"], "prior.strength": np.array([2, 10])})
+    assert [repr(spec.prior.strength) for spec in swept] == ["2.0", "10.0"]
+    for wrong in (True, np.bool_(True), "1"):
+        with pytest.raises(gs.SpecError, match="must be a number"):
+            gs.RunSpec(optimiser=gs.OptimiserSpec(weight_decay=wrong))
 
 
 def test_specs_are_frozen():

@@ -72,8 +72,12 @@ def test_nothing_is_pickled(trained):
 def test_names_may_be_shortened(trained):
     run = trained.runs()[0]
     assert trained.get(run.id[:7]).id == run.id
-    with pytest.raises(gs.StoreError, match="There is no run 'zzz'"):
+    with pytest.raises(gs.StoreError, match="There is no run 'zzz'") as refusal:
         trained.get("zzz")
+    assert str(refusal.value).endswith("`grokscope runs` lists all it has (2).")
+    assert run.id not in str(refusal.value)
+    with pytest.raises(gs.StoreError, match=f"Did you mean {run.id}"):
+        trained.get(run.id[:15] + "x")
     with pytest.raises(gs.StoreError, match="It is empty"):
         gs.Store(trained.root / "nowhere").get("abc")
 
@@ -187,6 +191,57 @@ def test_partial_runs_are_named(copied):
     assert problem.kind == "partial"
     assert "train the same spec again" in problem.sentence
     assert run.status == "partial"
+
+
+def test_a_resume_point_without_its_row_is_not_gone_on_from(tiny, store):
+    """A store that was copied while it was written to: the curve is older than the state."""
+    (whole,) = gs.train(tiny, store.root / "whole", processes=1)
+    rows = {name: np.array(whole.curve[name].to_list()) for name in whole.curve.columns}
+    run = store.begin(tiny)
+
+    def stand_at_50(count):
+        curve = {name: column[:count] for name, column in rows.items()}
+        store.save_progress(run, curve, {"step": np.int32(50)}, {"segments": []})
+        return store.load_progress(run)
+
+    for count in (6, 8):
+        assert stand_at_50(count)[1]["epoch"].to_list() == [0, 10, 20, 30, 40, 50]
+    for count in (0, 5):
+        with pytest.raises(gs.StoreError, match="no row at its epoch, 50"):
+            stand_at_50(count)
+    assert [problem.kind for problem in store.verify() if problem.path == run.path] == ["damaged"]
+    events = []
+    (again,) = gs.train(tiny, store, processes=1, listen=events.append)
+    assert [event.kind for event in events][:2] == ["warned", "started"]
+    assert again.curve["epoch"].to_list() == list(range(0, 101, 10))
+
+
+def test_what_a_run_under_way_lacks_is_not_called_damaged(tiny, copied):
+    run = copied.runs()[0]
+    (run.path / "outcome.json").unlink()
+    (run.path / "weights.safetensors").unlink()
+    for read, what in ((lambda: run.outcome, "outcome"), (run.weights, "final weights")):
+        with pytest.raises(gs.StoreError, match=f"has no {what} yet: it is under way"):
+            read()
+    absent = copied.find(tiny.replace(seed=7))
+    assert repr(absent) == f"<Run {absent.id} absent>"
+    for read in (lambda: absent.outcome, absent.weights, lambda: absent.curve):
+        with pytest.raises(gs.StoreError, match=f"There is no run {absent.id}"):
+            read()
+
+
+def test_lost_weights_of_a_lab_run_are_damage(copied):
+    run = copied.runs()[0]
+    (run.path / "weights.safetensors").unlink()
+    with pytest.raises(gs.StoreError, match=r"weights\.safetensors cannot be read"):
+        run.weights()
+
+
+@pytest.mark.parametrize("name", ["spec.json", "outcome.json"])
+def test_a_damaged_run_can_be_printed(copied, name):
+    run = copied.find(copied.runs()[0].spec)
+    (run.path / name).write_text("{}" if name == "outcome.json" else "{")
+    assert repr(run) == f"<Run {run.id} damaged>"
 
 
 def test_reading_damage_gets_a_sentence(copied):

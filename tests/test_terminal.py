@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import io
+
+import numpy as np
+import polars as pl
+from rich.console import Console
+
 import grokscope as gs
 from grokscope import terminal
 from grokscope.engine.events import Event
-from grokscope.terminal import Watch, clock
+from grokscope.observed import ObservedSpec
+from grokscope.terminal import Watch, clock, frame_table, outcome_table, say, show_run
 
 
 def test_clock():
@@ -16,6 +23,30 @@ def test_clock():
         "1 h 40 min",
         "2 h 30 min",
     ]
+
+
+def test_brackets_are_shown_as_they_are(store, capsys):
+    """Lists in cells, and names that Rich would take for its markup or for an emoji."""
+    names = ["gpt [small]", "[/x] [bold]", ":smile:"]
+    say(frame_table(pl.DataFrame({"[a]": [[float("nan")] * 2, [1.0, 2.0]]})), *names)
+    run = store.begin(ObservedSpec("[/red] gpt [small]"))
+    store.save_progress(run, {"epoch": np.array([0])}, None, {"segments": []})
+    say(outcome_table([run]), *show_run(run))
+    shown = capsys.readouterr().out
+    for text in ("[a]", "[nan, nan]", "[1.0, 2.0]", *names):
+        assert text in shown
+    assert shown.count("name=[/red] gpt [small]") == 2
+    assert f"{run.id}  partial" in shown
+
+
+def test_the_bars_show_brackets(tiny, monkeypatch):
+    screen = io.StringIO()
+    live = {"force_terminal": True, "file": screen, "width": 120, "color_system": None}
+    monkeypatch.setattr(terminal, "Console", lambda **options: Console(**{**options, **live}))
+    with Watch([tiny], {tiny.id: "[/x] with [prior]"}) as watch:
+        watch(Event("advanced", tiny.id, 50, 100, message="[/x] was moved"))
+    assert "[/x] with [prior]" in screen.getvalue()
+    assert "[/x] was moved" in screen.getvalue()
 
 
 def test_many_runs_are_told_together(tiny, monkeypatch, capsys):

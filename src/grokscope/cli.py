@@ -94,9 +94,7 @@ def _parse(name: str, rest: list[str]) -> Any:
     if name == "train":
         # The overrides are laid over the recipe or file, so that has to be read first.
         source = rest[0] if rest and not rest[0].startswith("-") else "laptop"
-        base, over = load_source(source)
-        given = tuple(f"{k}={','.join(map(str, v))}" for k, v in over.items())
-        default = Train(source=source, spec=base, over=given)
+        default = Train(source=source, spec=load_source(source)[0])
     options = tyro.cli(command, prog=f"grokscope {name}", args=rest, default=default)
     if default is not None and options.source != default.source:
         raise SpecError(f"Name the recipe or file first: grokscope train {options.source} ...")
@@ -143,7 +141,8 @@ def do_train(options: Train) -> int:
 
     if options.processes is not None and options.processes < 1:
         raise SpecError(f"--processes is {options.processes}; it must be at least 1.")
-    specs = [pin_spec(spec) for spec in sweep(options.spec, parse_over(options.over))]
+    over = {**load_source(options.source)[1], **parse_over(options.over)}
+    specs = [pin_spec(spec) for spec in sweep(options.spec, over)]
     store = Store(options.store)
     if options.dry_run:
         for spec in specs:
@@ -187,7 +186,8 @@ def do_runs(options: Runs) -> int:
         else:
             say(outcome_table(runs))
         return 0
-    frame = store.sql(options.sql or f"select run from runs where {options.where}")
+    columns = "*" if options.json else "run"
+    frame = store.sql(options.sql or f"select {columns} from runs where {options.where}")
     if options.json:
         print(frame.write_ndjson(), end="")
     elif options.sql:

@@ -31,10 +31,10 @@ class TrainingError(GrokscopeError):
     exit_code = 4
 
 
-def suggest(name: str, known: Iterable[str]) -> str:
-    """' Did you mean …?' for the names nearest to `name`, else ' Known: …'."""
+def suggest(name: str, known: Iterable[str], otherwise: str = "") -> str:
+    """' Did you mean …?' for the names nearest to `name`, else `otherwise` or ' Known: …'."""
     known = sorted(known)
     near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
     if near:
         return f" Did you mean {' or '.join(near)}?"
-    return f" Known: {', '.join(known)}."
+    return otherwise or f" Known: {', '.join(known)}."

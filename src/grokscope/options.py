@@ -21,7 +21,8 @@ class Train:
     source: Positional[str] = "laptop"
     """A recipe (see `grokscope recipes`) or a TOML file."""
     over: tuple[str, ...] = ()
-    """Sweep: name=value,value or name=first..last, as many as you like."""
+    """Sweep: name=value,value or name=first..last, as many as you like. It is added to the sweep of
+    a TOML file, whose values give way where both name a field."""
     store: Path | None = None
     """Where runs are kept. Default: $GROKSCOPE_STORE or ./runs."""
     processes: int | None = None

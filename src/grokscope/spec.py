@@ -41,6 +41,7 @@ PriorKind = Literal["none", "oracle", "adversarial", "entropy", "sparsity", "tea
 FrozenKind = Literal["no", "oracle", "adversarial", "uniform", "teacher"]
 MaskKind = Literal["none", "magnitude", "random", "shuffled"]
 
+FINGERPRINTED = ("kind", "rule", "modulus", "operands")  # what the labels of a rule depend on
 ARITHMETIC = ("addition", "subtraction", "multiplication", "division", "custom")
 
 
@@ -239,6 +240,8 @@ class RunSpec:
     def __post_init__(self) -> None:
         from grokscope import validation  # it knows these classes, so it comes after them
 
+        for name, hint in field_types(RunSpec).items():
+            object.__setattr__(self, name, _plain_numbers(getattr(self, name), hint))
         validation.check(self)
 
     @property
@@ -251,8 +254,15 @@ class RunSpec:
         return dict(flatten(differences(self)))
 
     def replace(self, **changes: Any) -> RunSpec:
-        """A copy with fields replaced by dotted name: `spec.replace(**{"prior.strength": 3.0})`."""
-        return from_dict(_nest(changes), base=self)
+        """A copy with fields replaced by dotted name: `spec.replace(**{"prior.strength": 3.0})`.
+        A fingerprint does not outlive what it was taken of; training takes it anew."""
+        data = _nest(changes)
+        task = data.get("task")
+        if isinstance(task, Mapping) and any(
+            name in task and task[name] != getattr(self.task, name) for name in FINGERPRINTED
+        ):
+            data["task"] = {"fingerprint": "", **task}
+        return from_dict(data, base=self)
 
 
 def differences(spec: Any) -> dict[str, Any]:
@@ -379,12 +389,26 @@ def _build(cls: type, data: Mapping[str, Any], base: Any, where: str) -> Any:
             raise SpecError(f"Unknown field {where + name}.{suggest(name, hints)}")
         if dataclasses.is_dataclass(hints[name]):
             value = _build(hints[name], value, getattr(base, name), f"{where}{name}.")
-        elif hints[name] is float and isinstance(value, int) and not isinstance(value, bool):
-            value = float(value)
-        elif hasattr(value, "item") and getattr(value, "ndim", None) == 0:
-            value = value.item()  # a NumPy number
         changes[name] = value
     return dataclasses.replace(base, **changes)
+
+
+def _plain_numbers(value: Any, hint: Any) -> Any:
+    """Numbers as they are hashed, so that 1, 1.0 and NumPy's are the same run: whole ones become
+    floats where the field takes any number."""
+    if dataclasses.is_dataclass(hint):
+        if not isinstance(value, hint):  # type: ignore[arg-type]
+            return value  # refused later
+        changes = {}
+        for name, inner in field_types(hint).items():  # type: ignore[arg-type]
+            given = getattr(value, name)
+            plain = _plain_numbers(given, inner)
+            if plain is not given:
+                changes[name] = plain
+        return dataclasses.replace(value, **changes) if changes else value
+    if hasattr(value, "item") and getattr(value, "ndim", None) == 0:
+        value = value.item()
+    return float(value) if hint is float and type(value) is int else value
 
 
 def flatten(data: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:

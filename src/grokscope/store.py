@@ -65,7 +65,12 @@ class Run:
         self.id = path.name
 
     def __repr__(self) -> str:
-        return f"<Run {self.id} {self.status}: {describe(self.about)}>"
+        if not self.path.exists():
+            return f"<Run {self.id} absent>"
+        try:
+            return f"<Run {self.id} {self.status}: {describe(self.about)}>"
+        except (GrokscopeError, KeyError):
+            return f"<Run {self.id} damaged>"
 
     @cached_property
     def about(self) -> AnySpec:
@@ -90,6 +95,8 @@ class Run:
     @property
     def outcome(self) -> dict[str, Any]:
         """Event times with threshold, persistence and censoring; phases; final measures."""
+        if not self.ended:
+            raise self._nothing_yet("outcome")
         return read_json(self.path / OUTCOME)
 
     @property
@@ -104,14 +111,16 @@ class Run:
     @property
     def curve(self) -> pl.DataFrame:
         """A row per logged epoch; partial runs have the rows written so far."""
-        if not (self.path / CURVE).exists():
-            raise StoreError(f"Run {self.id} has no rows yet.")
+        if not self.ended and not (self.path / CURVE).exists():
+            raise self._nothing_yet("rows")
         return read_curve(self.path / CURVE)
 
     def weights(self, epoch: int | None = None) -> dict[str, np.ndarray]:
         """The final weights, or those of a snapshot."""
         if epoch is None:
-            if self.ended and not (self.path / WEIGHTS).exists():
+            if not self.ended:
+                raise self._nothing_yet("final weights")
+            if isinstance(self.about, ObservedSpec) and not (self.path / WEIGHTS).exists():
                 raise StoreError(
                     f"Run {self.id} has no weights; Observer(keep_weights=True) keeps."
                 )
@@ -119,6 +128,11 @@ class Run:
         if epoch not in self.snapshots:
             raise StoreError(f"Run {self.id} has no snapshot at epoch {epoch}.")
         return read_arrays(self.path / SNAPSHOTS / f"{epoch:08d}.safetensors")
+
+    def _nothing_yet(self, what: str) -> StoreError:
+        if not self.path.exists():
+            return StoreError(f"There is no run {self.id} in {self.path.parent}.")
+        return StoreError(f"Run {self.id} has no {what} yet: it is under way or was interrupted.")
 
     @property
     def snapshots(self) -> list[int]:
@@ -177,7 +191,9 @@ class Store:
             return self._run(name)
         found = [i for i in self.ids() if i.startswith(name)] if name else []
         if not found:
-            hint = suggest(name, self.ids()) if self.ids() else " It is empty."
+            known = self.ids()
+            listing = f" `grokscope runs` lists all it has ({len(known)})."
+            hint = suggest(name, known, listing) if known else " It is empty."
             raise StoreError(f"There is no run {name!r} in {self.root}.{hint}")
         if len(found) > 1:
             raise StoreError(f"{name!r} is ambiguous: {', '.join(found[:5])}. Give more digits.")
@@ -274,7 +290,13 @@ class Store:
         curve = run.curve
         if "step" not in state or "epoch" not in curve.columns:
             raise damaged(run.path / RESUME, "it is not a resume point")
-        return state, curve.filter(curve["epoch"] <= int(state["step"]))
+        step = int(state["step"])
+        curve = curve.filter(curve["epoch"] <= step)
+        if curve.is_empty() or curve["epoch"][-1] != step:
+            # A row is written at every resume point, so this one is newer than the curve: copied
+            # while the run was under way, or the power went. To go on would leave a hole.
+            raise damaged(run.path / RESUME, f"the curve has no row at its epoch, {step}")
+        return state, curve
 
     def save_snapshot(self, run: Run, epoch: int, weights: Mapping[str, np.ndarray]) -> None:
         with disk_sentences(self.root):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console, RenderableType
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Table
+from rich.text import Text
 
 from grokscope.engine.events import Event
 from grokscope.observed import AnySpec, ObservedSpec
@@ -24,10 +25,15 @@ MOST_BARS = 12  # more runs than that share one bar
 PLAIN_SECONDS = 10.0  # between two lines where there is no terminal
 
 
+def make_console(**options: Any) -> Console:
+    """Text is shown as it is: names and values may hold brackets. Style comes with `Text`."""
+    return Console(markup=False, emoji=False, **options)
+
+
 def say(*things: RenderableType) -> None:
-    console = Console()
+    console = make_console()
     if not console.is_terminal:
-        console = Console(width=180)  # no line of a table is broken in a file or a pipe
+        console = make_console(width=180)  # no line of a table is broken in a file or a pipe
     for thing in things:
         console.print(thing)
 
@@ -44,13 +50,13 @@ class Watch:
         self.epochs = {spec.id: spec.training.epochs for spec in specs}
         self.names = names or short_names(specs)
         self.quiet = quiet
-        self.console = Console(stderr=True)
+        self.console = make_console(stderr=True)
         self.live = self.console.is_terminal and not quiet
         self.reached: dict[str, int] = {}
         self.skipped: set[str] = set()
         self.last_line = self.began = time.monotonic()
         self.progress = Progress(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=14),
             TextColumn("{task.percentage:>3.0f} %"),
             TimeRemainingColumn(compact=True),
@@ -266,7 +272,8 @@ def plateau_text(outcome: dict[str, Any]) -> str:
 
 def show_run(run: Run) -> list[RenderableType]:
     """One run in full."""
-    parts: list[RenderableType] = [f"[bold]{run.id}[/]  {run.status}", describe(run.about), ""]
+    heading = Text.assemble((run.id, "bold"), f"  {run.status}")
+    parts: list[RenderableType] = [heading, describe(run.about), ""]
     if not run.ended:
         rows = run.curve
         unit = unit_of(run.about).rstrip("s")

@@ -61,6 +61,23 @@ def test_a_users_own_rule():
     assert gs.RunSpec(task=task).id == gs.RunSpec(task=task).id
 
 
+@pytest.mark.parametrize(("name", "value"), [("modulus", 5), ("operands", 3)])
+def test_a_rule_of_your_own_can_be_swept(tiny, store, name, value):
+    """Other operands have other labels: the fingerprint is taken anew."""
+    base = tiny.replace(**{"task": gs.custom_task(larger, modulus=7), "training.epochs": 10})
+    field = f"task.{name}"
+    specs = gs.sweep(base, {field: [getattr(base.task, name), value]})
+    assert specs[0] == base
+    runs = gs.train(specs, store, processes=1)
+    assert [run.status for run in runs] == ["finished"] * 2
+    wanted = gs.custom_task(larger, **{"modulus": 7, name: value}).fingerprint
+    assert runs[1].spec.task.fingerprint == wanted != base.task.fingerprint
+    assert base.replace(**{"task.alphabet": 2}).task.fingerprint == base.task.fingerprint
+    given = base.replace(**{field: value, "task.fingerprint": wanted})
+    assert given.id == runs[1].id
+    assert base.replace(**{"task.kind": "addition", "task.rule": ""}).task.fingerprint == ""
+
+
 def test_a_rule_is_known_by_what_it_computes(tmp_path):
     here, there = tmp_path / "here.py", tmp_path / "there.py"
     here.write_text("def rule(operands, modulus):\n    return operands[:, 0]\n")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rich.table import Table
+from rich.text import Text
 
 from grokscope.papers.book import state_effect
 from grokscope.papers.evidence import Tables
@@ -55,7 +56,7 @@ def verdict_table(studies: Sequence[Study], tables: Tables, scale: ScaleName) ->
                 table.add_row(
                     claim.name,
                     regime,
-                    f"[{style}]{finding.ruling}[/]",
+                    Text(finding.ruling, style),
                     state_effect(claim, finding.estimate),
                     "" if finding.estimate is None else str(finding.estimate.n),
                     finding.remark,
