@@ -263,6 +263,9 @@ def test_teachers_come_first(tiny, store):
         gs.train(frozen.replace(**{"prior.teacher": "feed" * 4}), store)
     fixed = gs.train(frozen, store)[0].curve["attention"].to_list()
     assert fixed[0] == fixed[-1]
+    pupil = student.replace(**{"prior.teacher": frozen.id})  # its attention was never trained
+    with pytest.raises(gs.SpecError, match=f"attention of run {frozen.id} is frozen"):
+        gs.train(pupil, store)
 
 
 def test_a_teacher_of_another_size(tiny, store):
