@@ -131,3 +131,19 @@ def test_too_large_or_too_small_gets_a_sentence():
         gs.build_task(gs.TaskSpec(modulus=3, examples=10), 0)
     with pytest.raises(gs.SpecError, match="leave 0 to train on"):
         gs.build_task(gs.TaskSpec(modulus=2, train_fraction=0.1), 0)
+
+
+@pytest.mark.parametrize(
+    ("largest", "beyond"),
+    [
+        ({"kind": "parity", "bits": 63}, {"kind": "parity", "bits": 64}),
+        ({"modulus": 113, "operands": 9}, {"modulus": 113, "operands": 10}),
+    ],
+)
+def test_a_space_too_large_to_draw_from_gets_a_sentence(largest, beyond):
+    assert len(gs.build_task(gs.TaskSpec(**largest, examples=50), 0).tokens) == 50
+    task = gs.TaskSpec(**beyond, examples=50)
+    with pytest.raises(gs.SpecError, match=r"at most 2\^63"):
+        gs.build_task(task, 0)
+    with pytest.raises(gs.SpecError, match=r"at most 2\^63"):
+        gs.RunSpec(task=task)

@@ -18,7 +18,7 @@ from grokscope.tasks.rules import (
     primitive_root_cycle,
     unravel,
 )
-from grokscope.validation import is_prime, operand_values
+from grokscope.validation import check_space, is_prime, operand_values
 
 MOST_EXAMPLES = 2_000_000
 
@@ -97,6 +97,7 @@ def _build_stream(
 def _draw_examples(
     task: TaskSpec, values: int, count: int, rng: np.random.Generator
 ) -> np.ndarray:  # (n, count)
+    check_space(values, count)
     space = values**count
     wanted = task.examples or space
     if wanted > space:
