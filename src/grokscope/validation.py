@@ -138,6 +138,10 @@ def _check_task(task: TaskSpec) -> None:
             "In parity the distractors are the other bits: leave task.alphabet, task.distractors "
             "and task.positions at their defaults.",
         )
+        _require(
+            task.split == "plain",
+            "Parity is split without regard to the order of its bits: leave task.split at plain.",
+        )
         return
     _require(
         task.length == 0 or task.length > task.operands,
