@@ -211,7 +211,6 @@ def _row(place: int, arm: Arm, reading: Reading) -> dict[str, Any]:
         "colour": theme.arm_colour(place),
         "arm": arm.label,
         "seed": str(reading.spec.seed),
-        "id": reading.run_id,
         "cells": [
             ("Memorised", facts.state_event(reading, reading.memorised), ""),
             ("Grokked", facts.state_event(reading, reading.grokked), ""),
@@ -267,7 +266,6 @@ def _recipe(arm: Arm, readings: Sequence[Reading]) -> dict[str, Any]:
     return {
         "label": arm.label,
         "code": f"import grokscope as gs\n\n{text}\nruns = gs.train({specs})",
-        "ids": [reading.run_id for reading in readings],
     }
 
 
@@ -279,7 +277,6 @@ def _observed_recipe(arm: Arm, readings: Sequence[Reading]) -> dict[str, Any]:
     return {
         "label": arm.label,
         "code": "\n".join(["# a model of your own, watched; seeds " + seeds, *lines]),
-        "ids": [reading.run_id for reading in readings],
     }
 
 
