@@ -134,6 +134,7 @@ def test_every_other_field_changes_the_identity():
     [
         ({"task.kind": "division", "task.modulus": 15}, "prime modulus"),
         ({"task.kind": "parity", "task.operands": 30}, "more informative bits than the 20"),
+        ({"task.kind": "parity", "task.split": "mirror"}, "leave task.split at plain"),
         ({"task.train_fraction": 0.0}, "between 0 and 1"),
         ({"task.train_fraction": 1.0}, "between 0 and 1"),
         ({"task.alphabet": 60}, "larger than the vocabulary"),

@@ -205,6 +205,7 @@ def test_flat_times_tell_nothing_of_an_exponent():
         (Estimate(2.0, 1.8, NEVER, 5), "2 (at least 1.8)"),
         (Estimate(2.0, -NEVER, NEVER, 1), "2 (no interval)"),
         (Estimate(0.0, 0.0, 0.45, 5), "0 (0 to 0.45)"),
+        (Estimate(2.34e-5, -1e-7, 1.5e-4, 5), "0.000023 (-0.0000001 to 0.00015)"),
         (Estimate(123456.0, 1234.0, 9e6, 5), "123,456 (1,234 to 9,000,000)"),
         (Estimate(math.nan, -NEVER, NEVER, 5), "no number"),
     ],

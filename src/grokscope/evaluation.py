@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from grokscope import models
-from grokscope.engine.members import shape_of
+from grokscope.engine.members import own_weights, shape_of
 from grokscope.errors import SpecError, StoreError
 from grokscope.store import Run
 from grokscope.tasks import build_task
@@ -31,8 +31,7 @@ def held_out_accuracy(run: Run, **changes: Any) -> float:
         raise SpecError(f"{name} cannot be changed here, only {', '.join(CHANGEABLE)}.")
     if run.status != "finished":
         raise StoreError(f"Run {run.id} is {run.status}; only finished runs can be tested.")
-    if spec.interventions.frozen_attention != "no":
-        raise SpecError(f"The attention of run {run.id} is frozen for its own examples.")
+    params = own_weights(run)
     trained = build_task(spec.task, spec.seed)
     asked = spec.replace(**{f"task.{name}": value for name, value in changes.items()})
     data = build_task(asked.task, spec.seed)
@@ -44,7 +43,6 @@ def held_out_accuracy(run: Run, **changes: Any) -> float:
             f"Run {run.id} has learned {trained.length} positions and knows no others; train with "
             "model.positions rotary or none."
         )
-    params = {name: jnp.asarray(array) for name, array in run.weights().items()}
     guess = _guesser(shape_of(spec, data))(params, jnp.asarray(data.tokens[data.test]))
     labels = data.labels[data.test].reshape(guess.shape)
     judged = list(data.determined or (0,))

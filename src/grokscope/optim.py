@@ -5,8 +5,8 @@ share one frame: clip the gradient, precondition it into U, warm the learning ra
 
     W <- (1 - eta*decay) W - eta U          (decoupled weight decay)
 
-Muon orthogonalises the hidden matrices and hands embeddings, positions and biases to AdamW, as its
-authors do.
+Muon orthogonalises the matrices of attention and MLP, the minimal model's readout among them; the
+rest (embeddings, positions, unembedding, norms, biases) goes to AdamW.
 """
 
 from __future__ import annotations

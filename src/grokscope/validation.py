@@ -122,6 +122,7 @@ def _check_task(task: TaskSpec) -> None:
                 f"A parity sequence is its bits and the query: task.length must be 0 or "
                 f"{task.bits + 1}, not {task.length}.",
             )
+            check_space(2, task.bits)
         else:
             _require(
                 task.blocks >= 1 and task.blocks * task.bits <= 62,
@@ -137,6 +138,10 @@ def _check_task(task: TaskSpec) -> None:
             "In parity the distractors are the other bits: leave task.alphabet, task.distractors "
             "and task.positions at their defaults.",
         )
+        _require(
+            task.split == "plain",
+            "Parity is split without regard to the order of its bits: leave task.split at plain.",
+        )
         return
     _require(
         task.length == 0 or task.length > task.operands,
@@ -144,6 +149,7 @@ def _check_task(task: TaskSpec) -> None:
         f"{task.operands + 1} positions.",
     )
     values = operand_values(task)
+    check_space(values, task.operands)
     _require(
         task.alphabet >= 1, f"task.alphabet is {task.alphabet}; it must be 1 (constant) or more."
     )
@@ -155,6 +161,15 @@ def _check_task(task: TaskSpec) -> None:
         not (task.positions == "random" and task.alphabet > 1 and task.distractors == "operand"),
         "With random positions and distractors that look like operands the label is not "
         "determined by the sequence; set task.distractors to own, or task.alphabet to 1.",
+    )
+
+
+def check_space(values: int, count: int) -> None:
+    """Examples are drawn by their number, which must fit into 64 bits."""
+    _require(
+        count <= 63 and values**count <= 2**63,
+        f"This task has {values}^{count} examples, and a sample can be drawn from at most 2^63; "
+        "take fewer operands, values or bits.",
     )
 
 

@@ -19,6 +19,7 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Literal
 
 import numpy as np
@@ -69,7 +70,7 @@ class Finding:
 
 def _figure(value: float) -> str:
     """Two significant digits, never in powers of ten."""
-    return f"{float(f'{value:.2g}'):,g}" if abs(value) < 1000 else f"{value:,.0f}"
+    return f"{Decimal(f'{value:.2g}'):,f}" if abs(value) < 1000 else f"{value:,.0f}"
 
 
 # The rule

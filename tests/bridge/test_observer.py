@@ -18,7 +18,7 @@ from grokscope.bridge.scoring import move
 from grokscope.certificates import certify, inapplicable
 from grokscope.errors import SpecError, StoreError
 from grokscope.report import CHARTS, group_runs
-from grokscope.report.page import render_page
+from grokscope.report.page import AGAIN, WATCHED, render_page
 from grokscope.store import Store
 
 
@@ -187,6 +187,10 @@ def test_commands_work_on_a_finished_run(finished, capsys, tmp_path):
     page = render_page(group_runs([run]))
     assert "Training time (steps)" in page
     assert "a model of your own, watched" in page
+    assert "Steps, from and to." in page
+    assert "Epochs" not in page.partition("<script>")[0]
+    assert WATCHED in page
+    assert AGAIN not in page
     assert store.table()["watch_query"].to_list() == ["-1"]
     assert set(run.weights()) == set(dict(run_model().state_dict()))
 

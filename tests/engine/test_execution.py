@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import grokscope as gs
+from grokscope.engine import execution as how
 from grokscope.engine.execution import choose_processes, estimate_seconds, in_order
 from grokscope.spec import to_dict
 
@@ -263,6 +264,9 @@ def test_teachers_come_first(tiny, store):
         gs.train(frozen.replace(**{"prior.teacher": "feed" * 4}), store)
     fixed = gs.train(frozen, store)[0].curve["attention"].to_list()
     assert fixed[0] == fixed[-1]
+    pupil = student.replace(**{"prior.teacher": frozen.id})  # its attention was never trained
+    with pytest.raises(gs.SpecError, match=f"attention of run {frozen.id} is frozen"):
+        gs.train(pupil, store)
 
 
 def test_a_teacher_of_another_size(tiny, store):
@@ -271,6 +275,16 @@ def test_a_teacher_of_another_size(tiny, store):
     with pytest.raises(gs.SpecError, match="teacher_view to position"):
         gs.train(student, store)
     gs.train(student.replace(**{"prior.teacher_view": "position"}), store)
+
+
+@pytest.mark.parametrize("execution", ["vmap", "auto"])
+def test_a_batch_starts_no_workers(tiny, store, monkeypatch, execution):
+    monkeypatch.setitem(how.BY_BACKEND, "cpu", "vmap")
+    monkeypatch.setattr(how, "choose_processes", lambda specs: 2)
+    monkeypatch.setattr(how, "LocalProcesses", None)
+    specs = [tiny.replace(**{"seed": seed, "training.epochs": 20}) for seed in range(2)]
+    for run in gs.train(specs, store, execution=execution):
+        assert run.provenance["segments"][-1]["execution"] == "vmap of 2"
 
 
 def test_processes_where_they_pay():

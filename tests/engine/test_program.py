@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -253,11 +256,14 @@ def test_double_precision_loss(tiny, store):
     np.testing.assert_allclose(single["train_loss"][0], double["train_loss"][0], rtol=1e-5)
     np.testing.assert_allclose(single["train_loss"], double["train_loss"], rtol=0.05)
     # A confident logit: in float32 the loss is exactly 0, in float64 it is e^-40.
-    form, _ = make_member(tiny.replace(**{"model.loss_precision": "float64"}), store)
+    form, member = make_member(tiny.replace(**{"model.loss_precision": "float64"}), store)
     logits = jnp.array([[40.0, 0.0]], jnp.float32)
     label = jnp.array([0])
     with jax.enable_x64(True):
         assert float(_cross_entropy(form, logits, label)[0]) == pytest.approx(np.exp(-40), rel=1e-3)
+        measured = str(jax.make_jaxpr(partial(measure, form))(state, member))
+    assert "= dot_general" in measured
+    assert not re.search(r"f64\[[\d,]*\] = dot_general", measured)
     assert float(_cross_entropy(form._replace(double_loss=False), logits, label)[0]) == 0
 
 

@@ -78,3 +78,13 @@ def test_generalising_at_once_has_no_plateau():
     found = phases(memorised=500, moving=0, rise=0, grokked=500)
     assert found["memorisation"].found
     assert not found["plateau"].found
+
+
+def test_test_accuracy_may_be_measured_late():
+    seen = curve()
+    for since, start in ((500, 925), (1150, 1150), (1200, None)):  # from low, half-way, grokked
+        unseen = seen["epoch"] < since
+        late = {**seen, "test_accuracy": np.where(unseen, np.nan, seen["test_accuracy"])}
+        grokking = find_phases(late, TRAINING)[-1]
+        assert grokking.start == start
+        assert grokking.end == (1200 if start else None)

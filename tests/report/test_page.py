@@ -10,8 +10,10 @@ import grokscope
 from grokscope.errors import SpecError, StoreError
 from grokscope.report import Arm, facts, group_runs, write_page
 from grokscope.report.page import (
+    AGAIN,
     COMPARISON,
     SECTIONS,
+    WATCHED,
     _lay_out,
     _recipe,
     render_page,
@@ -47,6 +49,9 @@ def sayings(runs) -> str:
 def test_page_is_self_contained_complete_and_true(make_run, tmp_path):
     arms = group_runs([make_run(grok=None), make_run(grok=500, **{"prior.kind": "oracle"})])
     page = write_page(tmp_path / "page.html", arms, title="A < B").read_text()
+    assert "Epochs, from and to." in page
+    assert AGAIN in page
+    assert WATCHED not in page
     assert fetched(page) == []
     assert not re.search(r"cdn|unpkg|jsdelivr", page, re.IGNORECASE)
     assert page.count("window.vegaEmbed") == 1

@@ -78,6 +78,11 @@ def test_a_rule_of_your_own_can_be_swept(tiny, store, name, value):
     assert base.replace(**{"task.kind": "addition", "task.rule": ""}).task.fingerprint == ""
 
 
+def test_a_rule_of_too_many_operands():
+    with pytest.raises(gs.SpecError, match=r"113\^10 examples"):
+        gs.custom_task(larger, modulus=113, operands=10)
+
+
 def test_a_rule_is_known_by_what_it_computes(tmp_path):
     here, there = tmp_path / "here.py", tmp_path / "there.py"
     here.write_text("def rule(operands, modulus):\n    return operands[:, 0]\n")

@@ -117,6 +117,20 @@ def test_the_mirror_split_keeps_pairs_together():
     assert len(data.train) == 59 * 59 // 2
 
 
+def test_division_has_as_many_examples_as_asked_for():
+    def pairs(**fields):
+        drawn = gs.build_task(gs.TaskSpec(kind="division", modulus=7, **fields), 0).operands
+        return [tuple(row) for row in drawn.tolist()]
+
+    everything = [(a, b) for a in range(7) for b in range(1, 7)]
+    assert pairs() == everything
+    some = pairs(examples=40)
+    assert len(set(some)) == len(some) == 40
+    assert set(some) < set(everything)
+    with pytest.raises(gs.SpecError, match="only 42 examples"):
+        pairs(examples=43)
+
+
 def test_parity_labels_come_from_the_informative_bits_alone():
     data = gs.build_task(gs.TaskSpec(kind="parity", bits=10, operands=3), 0)
     assert len(data.tokens) == 1024  # exhaustive
@@ -131,3 +145,19 @@ def test_too_large_or_too_small_gets_a_sentence():
         gs.build_task(gs.TaskSpec(modulus=3, examples=10), 0)
     with pytest.raises(gs.SpecError, match="leave 0 to train on"):
         gs.build_task(gs.TaskSpec(modulus=2, train_fraction=0.1), 0)
+
+
+@pytest.mark.parametrize(
+    ("largest", "beyond"),
+    [
+        ({"kind": "parity", "bits": 63}, {"kind": "parity", "bits": 64}),
+        ({"modulus": 113, "operands": 9}, {"modulus": 113, "operands": 10}),
+    ],
+)
+def test_a_space_too_large_to_draw_from_gets_a_sentence(largest, beyond):
+    assert len(gs.build_task(gs.TaskSpec(**largest, examples=50), 0).tokens) == 50
+    task = gs.TaskSpec(**beyond, examples=50)
+    with pytest.raises(gs.SpecError, match=r"at most 2\^63"):
+        gs.build_task(task, 0)
+    with pytest.raises(gs.SpecError, match=r"at most 2\^63"):
+        gs.RunSpec(task=task)

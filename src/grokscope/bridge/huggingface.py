@@ -24,8 +24,8 @@ from grokscope.errors import SpecError
 
 
 class GrokscopeCallback(TrainerCallback):
-    """Measures before the first step, every `observer.every` steps and at the end, on the batches
-    that the observer was made with; adds the prior to the loss that the model returns."""
+    """Measures before the first step, as often as `Observer(every=)` says and at the end, on the
+    batches that the observer was made with; adds the prior to the loss that the model returns."""
 
     def __init__(
         self, observer: Observer | None = None, prior: StructuralPrior | None = None

@@ -22,8 +22,8 @@ from grokscope.bridge.observer import Observer
 
 
 class LightningObserver(Callback):
-    """Measures before the first step, every `observer.every` steps and at the end, on the batch of
-    that step unless the observer was made with one."""
+    """Measures before the first step, as often as `Observer(every=)` says and at the end, on the
+    batch of that step unless the observer was made with one."""
 
     def __init__(self, observer: Observer) -> None:
         self.observer = observer

@@ -141,8 +141,8 @@ def train(
     """Train what the store does not have yet, and return every run, in the order of the specs.
 
     Interrupt it at any moment: calling it again goes on from the last resume point with the same
-    bits. `processes` defaults to one per core where that pays. A run whose numbers overflow is
-    marked as failed and does not disturb the others.
+    bits. `processes` defaults to one per core where that pays, and to one for batches (`vmap`). A
+    run whose numbers overflow is marked as failed and does not disturb the others.
     """
     specs = [specs] if isinstance(specs, RunSpec) else list(specs)
     specs = [pin_spec(spec) for spec in specs]
@@ -156,6 +156,8 @@ def train(
     if left:
         if executor is None:
             count = choose_processes(left) if processes is None else processes
+            if processes is None and count > 1 and resolve(execution) == "vmap":
+                count = 1  # whoever comes first claims the whole batch; others would only wait
             if any(lives_in_main(spec.task.rule) for spec in left):
                 count = 1  # a worker would have to run the whole script to get at the rule
             executor = LocalProcesses(count, execution) if count > 1 else InProcess(execution)
@@ -180,6 +182,16 @@ def choose_processes(specs: Sequence[RunSpec]) -> int:
     if sum(seconds[1:]) < WORTH_A_PROCESS:
         return 1
     return min(count_cores(), len(specs))
+
+
+def resolve(execution: Execution) -> Execution:
+    """What "auto" means on this machine. Sets JAX up, since it may be the first to use it."""
+    import jax
+
+    from grokscope.engine.compilation import prepare
+
+    prepare()
+    return BY_BACKEND.get(jax.default_backend(), "vmap") if execution == "auto" else execution
 
 
 def estimate_seconds(spec: RunSpec) -> float:
@@ -239,13 +251,7 @@ def work_through(
     specs: Sequence[RunSpec], store: Store, listen: Listener, execution: Execution = "auto"
 ) -> None:
     """Train every spec that nobody else does, then wait until the others have done theirs."""
-    import jax
-
-    from grokscope.engine.compilation import prepare
-
-    prepare()
-    if execution == "auto":
-        execution = BY_BACKEND.get(jax.default_backend(), "vmap")
+    execution = resolve(execution)
     left = {spec.id: spec for spec in specs}
     refused: list[GrokscopeError] = []
     while left:

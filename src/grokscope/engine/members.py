@@ -198,6 +198,7 @@ def find_targets(
 def _teacher_attention(spec: RunSpec, data: TaskData, store: Store) -> np.ndarray:
     """Final attention of another run, averaged over its heads, like data.oracle."""
     run = _finished(store, spec.prior.teacher)
+    params = own_weights(run)
     theirs = build_task(run.spec.task, run.spec.seed)
     if theirs.length != data.length:
         raise SpecError(
@@ -210,7 +211,6 @@ def _teacher_attention(spec: RunSpec, data: TaskData, store: Store) -> np.ndarra
             f"{data.vocabulary}; set prior.teacher_view to position."
         )
     tokens = theirs.tokens if by_position else data.tokens
-    params = {name: jnp.asarray(array) for name, array in run.weights().items()}
     shape = shape_of(run.spec, theirs)
     attend = partial(models.minimal.normalise, kind=shape.attention)
     attention = models.respond(params, jnp.asarray(tokens), shape, attend).attention
@@ -221,6 +221,17 @@ def _teacher_attention(spec: RunSpec, data: TaskData, store: Store) -> np.ndarra
     if by_position:
         posterior = np.broadcast_to(posterior.mean(axis=0), data.oracle.shape)
     return posterior
+
+
+def own_weights(run: Run) -> dict[str, jax.Array]:
+    """Weights that answer any tokens by themselves. Those of frozen attention were never used, and
+    what took their place is known for the run's own examples only."""
+    if run.spec.interventions.frozen_attention != "no":
+        raise SpecError(
+            f"The attention of run {run.id} is frozen for its own examples; it cannot answer or "
+            "teach others. Take a run with interventions.frozen_attention no."
+        )
+    return {name: jnp.asarray(array) for name, array in run.weights().items()}
 
 
 def _finished(store: Store, name: str) -> Run:

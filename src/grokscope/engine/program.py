@@ -204,7 +204,7 @@ def measure(form: Form, state: State, member: Member) -> dict[str, jax.Array]:
     # The task's gradient on each query-key logit, apart from any prior's: summing the examples'
     # losses keeps the gradients of single examples apart, since no logit is shared.
     n, positions = train.tokens.shape
-    still = jnp.zeros((n, train.labels.size // n, shape.heads, positions))
+    still = jnp.zeros((n, train.labels.size // n, shape.heads, positions), jnp.float32)
     gradients, (train_loss, train_right, on_train) = jax.grad(read, has_aux=True)(still, train)
     _, (test_loss, test_right, on_test) = read(0.0, test)
     attention = jnp.concatenate(
@@ -264,9 +264,8 @@ def _interaction_gradient(
         return jnp.float32(jnp.nan)
     n = tokens.shape[0]
     asked = params["embedding"][-1] + params["position"][-1]
-    by_token = (
-        jnp.zeros((shape.vocabulary, shape.heads)).at[tokens].add(per_logit.transpose(0, 2, 1))
-    )
+    by_token = jnp.zeros((shape.vocabulary, shape.heads), jnp.float32)
+    by_token = by_token.at[tokens].add(per_logit.transpose(0, 2, 1))
     by_position = per_logit.sum(axis=0).T  # (T, H)
     pulled = by_token.T @ params["embedding"] + by_position.T @ params["position"]  # (H, d)
     scale = jnp.sqrt(jnp.float32(shape.width // shape.heads))

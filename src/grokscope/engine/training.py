@@ -66,7 +66,7 @@ def train_group(
     execution = f"vmap of {len(specs)}" if batched else "one by one"
     with jax.enable_x64(form.double_loss):
         program = make_program(form, batched)
-        group = [_open(spec, store, execution, listen) for spec in specs]
+        group = [_open(spec, store, execution) for spec in specs]
         states = [
             _restore(progress, make_program(form).init(member), store, listen)
             for progress, member in zip(group, members, strict=True)
@@ -76,7 +76,7 @@ def train_group(
         _loop(program.advance, state, member, group, store, listen, batched)
 
 
-def _open(spec: RunSpec, store: Store, execution: str, listen: Listener) -> Progress:
+def _open(spec: RunSpec, store: Store, execution: str) -> Progress:
     run = store.begin(spec)
     try:
         segments = run.provenance["segments"]

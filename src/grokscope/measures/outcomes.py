@@ -109,7 +109,7 @@ def find_phases(curve: Mapping[str, np.ndarray], training: TrainingSpec) -> list
       plateau value (the largest after memorisation) to its value at grokking; found if that fall is
       at least 0.02 nats and begins before the rise.
     4 grokking: from the last row at which test accuracy has made at most a tenth of the way from
-      its value at memorisation to the threshold, to the grok time.
+      its value at memorisation (or the first after it) to the threshold, to the grok time.
     """
     epochs = np.asarray(curve["epoch"])
     memorised = find_memorisation(curve, training).epoch
@@ -135,9 +135,11 @@ def find_phases(curve: Mapping[str, np.ndarray], training: TrainingSpec) -> list
     rise = None
     if grokked is not None and grokked > memorised:
         accuracy = column(curve, "test_accuracy")
-        base = accuracy[after][0]
+        # It need not have been measured at memorisation; at the grok time it was.
+        base = accuracy[after & np.isfinite(accuracy)][0]
         low = accuracy <= base + RISE * (training.test_threshold - base)
-        rise = int(epochs[after & low & (epochs <= grokked)][-1])
+        before = epochs[after & low & (epochs <= grokked)]
+        rise = int(before[-1]) if len(before) else None
     resurgence = None
     if rise is not None and grokked is not None:
         divergence = _smooth(column(curve, "divergence"), training.persistence)

@@ -79,6 +79,8 @@ SECTIONS = (
 )
 SHADED = " Shading shows the phases that were found."
 MARKED = " Dotted upright lines mark when each seed memorised and grokked."
+AGAIN = "These lines train the same runs again; fields that are not named have their defaults."
+WATCHED = "Of a model of your own only the settings are known, not the code that trained it."
 NUMBERS = ("One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine", "Ten")
 
 
@@ -97,22 +99,25 @@ def render_page(arms: Arms, title: str = TITLE, introduction: str | None = None)
     """The text of the page."""
     arms = as_arms(arms)
     groups = [(arm, [read_run(run) for run in arm.runs]) for arm in arms]
+    readings = [reading for _, group in groups for reading in group]
     charts: list[dict[str, Any]] = []
     comparison_figure = _lay_out(COMPARISON, arms, charts) if len(arms) > 1 else None
     figures = [_lay_out(section, arms, charts) for section in SECTIONS]
     return template("page.html").render(
         title=title,
         introduction=introduction,
-        explanation=_explain([reading for _, group in groups for reading in group]),
+        explanation=_explain(readings),
         comparison=_compare(groups),
         cards=[_card(place, arm, group) for place, (arm, group) in enumerate(groups)],
         runs=[_row(place, arm, r) for place, (arm, group) in enumerate(groups) for r in group],
         comparison_figure=comparison_figure,
         figures=figures,
-        phases=_phases([reading for _, group in groups for reading in group]),
+        phases=_phases(readings),
+        units=" or ".join(dict.fromkeys(f"{reading.unit}s" for reading in readings)),
         doubts=facts.doubts([(arm.label, group) for arm, group in groups]),
+        recipe_note=_introduce_recipes(readings),
         recipes=[_recipe(arm, group) for arm, group in groups],
-        machines=_machines([reading for _, group in groups for reading in group]),
+        machines=_machines(readings),
         style=read_resource("page.css"),
         script=read_resource("page.js"),
         bundle=vega_bundle(),
@@ -211,7 +216,6 @@ def _row(place: int, arm: Arm, reading: Reading) -> dict[str, Any]:
         "colour": theme.arm_colour(place),
         "arm": arm.label,
         "seed": str(reading.spec.seed),
-        "id": reading.run_id,
         "cells": [
             ("Memorised", facts.state_event(reading, reading.memorised), ""),
             ("Grokked", facts.state_event(reading, reading.grokked), ""),
@@ -245,6 +249,11 @@ def _phases(readings: Sequence[Reading]) -> list[dict[str, Any]]:
     ]
 
 
+def _introduce_recipes(readings: Sequence[Reading]) -> str:
+    watched = {isinstance(reading.spec, ObservedSpec) for reading in readings}
+    return " ".join([AGAIN] * (False in watched) + [WATCHED] * (True in watched))
+
+
 def _recipe(arm: Arm, readings: Sequence[Reading]) -> dict[str, Any]:
     """What to type to train the same runs again."""
     spec = readings[0].spec
@@ -267,7 +276,6 @@ def _recipe(arm: Arm, readings: Sequence[Reading]) -> dict[str, Any]:
     return {
         "label": arm.label,
         "code": f"import grokscope as gs\n\n{text}\nruns = gs.train({specs})",
-        "ids": [reading.run_id for reading in readings],
     }
 
 
@@ -279,7 +287,6 @@ def _observed_recipe(arm: Arm, readings: Sequence[Reading]) -> dict[str, Any]:
     return {
         "label": arm.label,
         "code": "\n".join(["# a model of your own, watched; seeds " + seeds, *lines]),
-        "ids": [reading.run_id for reading in readings],
     }
 
 

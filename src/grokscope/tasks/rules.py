@@ -16,6 +16,7 @@ import numpy as np
 
 from grokscope.errors import SpecError
 from grokscope.spec import TaskSpec
+from grokscope.validation import check_space
 
 Rule = Callable[[np.ndarray, int], np.ndarray]
 
@@ -118,6 +119,7 @@ def pin_rule(task: TaskSpec, rule: Rule | None = None) -> TaskSpec:
 
 def probe_operands(task: TaskSpec, most: int = 100_000) -> np.ndarray:
     """All operand combinations, or a fixed sample of them where they are too many."""
+    check_space(task.modulus, task.operands)
     space = task.modulus**task.operands
     if space <= most:
         index = np.arange(space)

@@ -18,7 +18,7 @@ from grokscope.tasks.rules import (
     primitive_root_cycle,
     unravel,
 )
-from grokscope.validation import is_prime, operand_values
+from grokscope.validation import check_space, is_prime, operand_values
 
 MOST_EXAMPLES = 2_000_000
 
@@ -38,9 +38,10 @@ def build_task(task: TaskSpec, seed: int = 0) -> TaskData:
         vocabulary = 3
     else:
         values = operand_values(task)
-        operands = _draw_examples(task, values, task.operands, sample)
         if task.kind == "division":
-            operands = operands[operands[:, 1] != 0]
+            operands = _draw_fractions(task, values, sample)
+        else:
+            operands = _draw_examples(task, values, task.operands, sample)
         length = task.length or 2 * task.operands + 1
         positions = _place(task, len(operands), length, place)
         tokens, vocabulary = _fill(task, operands, positions, length, values, noise)
@@ -97,7 +98,18 @@ def _build_stream(
 def _draw_examples(
     task: TaskSpec, values: int, count: int, rng: np.random.Generator
 ) -> np.ndarray:  # (n, count)
-    space = values**count
+    check_space(values, count)
+    return unravel(_draw_index(task, values**count, rng), values, count)
+
+
+def _draw_fractions(task: TaskSpec, values: int, rng: np.random.Generator) -> np.ndarray:  # (n, 2)
+    """Pairs whose second operand, the divisor, is not 0."""
+    index = _draw_index(task, values * (values - 1), rng)
+    return np.stack(np.divmod(index, values - 1), axis=1) + np.array([0, 1])
+
+
+def _draw_index(task: TaskSpec, space: int, rng: np.random.Generator) -> np.ndarray:  # (n,)
+    """Which of `space` examples are used."""
     wanted = task.examples or space
     if wanted > space:
         raise SpecError(f"task.examples is {wanted}, but there are only {space} examples.")
@@ -106,16 +118,15 @@ def _draw_examples(
             f"This task has {space} examples; set task.examples to at most {MOST_EXAMPLES}."
         )
     if wanted == space:
-        index = np.arange(space)
-    elif space <= 4 * MOST_EXAMPLES:
-        index = rng.permutation(space)[:wanted]
-    else:
-        index = np.array([], dtype=np.int64)
-        while len(index) < wanted:  # the space is far larger than the sample: few rounds
-            drawn = rng.integers(0, space, size=wanted + wanted // 8 + 8)
-            both = np.concatenate([index, drawn])
-            index = both[np.sort(np.unique(both, return_index=True)[1])][:wanted]
-    return unravel(index, values, count)
+        return np.arange(space)
+    if space <= 4 * MOST_EXAMPLES:
+        return rng.permutation(space)[:wanted]
+    index = np.array([], dtype=np.int64)
+    while len(index) < wanted:  # the space is far larger than the sample: few rounds
+        drawn = rng.integers(0, space, size=wanted + wanted // 8 + 8)
+        both = np.concatenate([index, drawn])
+        index = both[np.sort(np.unique(both, return_index=True)[1])][:wanted]
+    return index
 
 
 def _spread(count: int, slots: int) -> np.ndarray:

@@ -226,7 +226,7 @@ STATEMENTS: tuple[Statement, ...] = (
         functions=("exponential_delay", "delay_bound", "uniform_start_delay"),
         correction="The bound is inverse in the strength, as stated (measured times need not be: "
         "figure 3 of the reproduction); the logarithm of D(0)/log(1/(k tau)) "
-        "does not for sparse oracles, and the target has to be sufficient_divergence.",
+        "does not hold for sparse oracles, and the target has to be sufficient_divergence.",
     ),
     Statement(
         number=14,
