@@ -29,9 +29,8 @@ MEMBERS = (1, 5, 20)
 MODELBATCH = "modelbatch==0.1.0"
 LAB, TORCH = "benchmarks.lab", "benchmarks.pytorch"
 EPOCHS = 25  # a turn: one row of the lab's curve
-FEW = 5  # a turn with several members of whoever writes no rows: it would take minutes otherwise
+FEW = 5  # a turn of several members in PyTorch, which would take minutes otherwise
 FEW_ROUNDS = 3  # with several members, where a round takes a minute
-WRITES_ROWS = ("lab", "vmap", "alone")  # kinds
 PROGRAM = {"alone": "lab"}  # kinds that are compiled as another
 
 Where = Literal["one process", "process a core", "default"]
@@ -230,7 +229,7 @@ def _compare_at(
 
 
 def _turn_epochs(contender: Contender, members: int) -> int:
-    return FEW if members > 1 and contender.kind not in WRITES_ROWS else EPOCHS
+    return FEW if contender.module == TORCH and members > 1 else EPOCHS
 
 
 class Teams:
