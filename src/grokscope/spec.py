@@ -396,6 +396,8 @@ def _build(cls: type, data: Mapping[str, Any], base: Any, where: str) -> Any:
 def _plain_numbers(value: Any, hint: Any) -> Any:
     """Numbers as they are hashed, so that 1, 1.0 and NumPy's are the same run: whole ones become
     floats where the field takes any number."""
+    if type(value) in (str, float):  # as most are: this stands on the way of every spec
+        return value
     if dataclasses.is_dataclass(hint):
         if not isinstance(value, hint):  # type: ignore[arg-type]
             return value  # refused later
