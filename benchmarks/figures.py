@@ -12,6 +12,7 @@ import altair as alt
 import numpy as np
 
 from benchmarks.comparison import CONTENDERS
+from benchmarks.goals import ALONE
 from benchmarks.growth import BASE, SHORTEST, fit_exponent, middles
 from grokscope.report.layers import inline
 from grokscope.report.theme import arm_colour, theme
@@ -110,6 +111,7 @@ def draw_comparison(comparison: Mapping[str, Any]) -> alt.TopLevelMixin:
             "milliseconds": 1e3 * statistics.median(row["seconds"]) / row["members"],
         }
         for row in comparison["times"]
+        if row["contender"] != ALONE
     ]
     counts = sorted({row["members"] for row in rows}, key=int)
     present = {row["contender"] for row in rows}
