@@ -8,8 +8,8 @@ import re
 
 import polars as pl
 import pytest
-import tiny_paper
 
+import tiny_paper
 from grokscope.errors import SpecError
 from grokscope.papers import page
 from grokscope.papers.book import state_effect

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-import tiny_paper
 
 import grokscope as gs
+import tiny_paper
 from grokscope import cli
 from grokscope.engine import execution
 from grokscope.engine.events import ignore
