@@ -21,6 +21,7 @@ from unittest import mock
 from benchmarks.comparison import LAB
 from benchmarks.teams import process_per_core
 from benchmarks.worker import BORN, FOLDER
+from grokscope.engine.compilation import prepare
 from grokscope.engine.events import ignore
 from grokscope.engine.execution import choose_processes
 from grokscope.engine.members import make_member
@@ -45,6 +46,7 @@ def break_down(
     if seeds is not None:
         command += f" --seeds {seeds}"
     print(command, flush=True)
+    prepare()  # this process keeps its programs elsewhere: the folder below does not last
     paper = reproduction.find_paper(PAPER)
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
@@ -53,7 +55,7 @@ def break_down(
         work = reproduction.survey(paper.select(studies), scale, seeds, store)
         if choose_processes(work.specs) < 2:
             raise SpecError("No worker process is needed: so few runs, or a single core.")
-        # Nothing compiled earlier is reused, except by the workers from each other.
+        # Workers reuse nothing that was compiled earlier, except by each other.
         changes = {FOLDER: str(place / "clock"), "GROKSCOPE_CACHE": str(place / "programs")}
         began = time.time()
         with mock.patch.dict(os.environ, changes), mock.patch("subprocess.Popen", _timed_worker):

@@ -259,9 +259,10 @@ def breakdown(breakdown: Mapping[str, Any]) -> list[str]:
     lines = [
         "## Where the time of a reproduction goes",
         "",
-        f"`{breakdown['command']}`, {breakdown['runs']} runs in an empty store, nothing compiled "
-        f"before, {breakdown['cores']} worker processes: {breakdown['wall']:.0f} s. The workers "
-        "are the lab's own, with timers around what they call. All core-seconds are accounted "
+        f"`{breakdown['command']}`, {breakdown['runs']} runs in an empty store, "
+        f"{breakdown['cores']} worker processes with nothing compiled before: "
+        f"{breakdown['wall']:.0f} s. The workers are the lab's own, with timers around what they "
+        "call. All core-seconds are accounted "
         "for. The first call of a program counts as compiling. What a row and an epoch take was "
         "timed afterwards on one thread, for the programs that had nine tenths of the time, which "
         "divides the rest into training and measuring. Idle is what remains: waiting for runs that "
