@@ -189,7 +189,7 @@ def growth(growth: Mapping[str, Any], comparison: Mapping[str, Any]) -> list[str
         "![An epoch against the number of members](figures/performance-members.svg)",
         "",
         "![Time to the first row](figures/performance-compile.svg)",
-        "![Peak memory](figures/performance-memory.svg)",
+        "![Memory of the program](figures/performance-memory.svg)",
         "",
         *_measures(growth["measures"]),
     ]
