@@ -1,7 +1,7 @@
 """`make bench` and `make bench-full`: measure, print, and write docs/performance.md.
 
 python -m benchmarks quick     a few minutes: fewer sizes, fewer rounds
-python -m benchmarks full      everything, in an hour and a half
+python -m benchmarks full      everything, in three to four hours
 python -m benchmarks page      the page again, from the measurements that are there
 """
 
@@ -47,7 +47,7 @@ PARTS: dict[str, dict[str, Callable[[], dict[str, Any]]]] = {
         "general": lambda: compare_general(rounds=9),
         "growth": lambda: grow(rounds=7),
         "storage": lambda: measure_store((10, 100, 1000, 10_000)),
-        "breakdown": lambda: break_down([], "laptop", seeds=1),
+        "breakdown": lambda: break_down([], "laptop"),
         "fixed": lambda: measure_fixed(rounds=5, snapshots=200),
     },
 }

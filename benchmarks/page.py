@@ -176,7 +176,7 @@ def _method(measured: Mapping[str, Any]) -> list[str]:
         "of 10,000 runs. Compare ratios, not milliseconds, with those of another machine.",
         "",
         "`make bench` does the same in a few minutes with fewer sizes and rounds, "
-        "`make bench-full` everything in an hour and a half, `python -m benchmarks page` makes "
+        "`make bench-full` everything in three to four hours, `python -m benchmarks page` makes "
         "this page again from the measurements. The contenders in PyTorch need the extra `torch`. "
         "What was tried, and did not help, is in [log.md](log.md).",
     ]
