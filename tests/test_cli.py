@@ -14,6 +14,7 @@ import pytest
 
 import grokscope as gs
 from grokscope import cli
+from grokscope.spec import to_toml
 
 TINY = [
     "--task.modulus=11",
@@ -23,6 +24,10 @@ TINY = [
     "--training.epochs=100",
     "--training.log-every=10",
 ]
+
+
+def largest(operands, modulus):
+    return operands.max(axis=1)
 
 
 @pytest.fixture
@@ -115,6 +120,20 @@ def test_a_sweep_is_added_to_that_of_the_file(call, tmp_path):
     assert out.count("to train") == 18
     out = call("train", "mine.toml", "--over", "seed=5", "prior.strength=7", "--dry-run")[1]
     assert out.count("to train") == out.count("seed=5") == out.count("prior.strength=7") == 2
+
+
+def test_a_rule_of_your_own_in_a_file_with_other_numbers(call, tmp_path):
+    """Its fingerprint was taken of the file's numbers, so it does not hold for others."""
+    spec = gs.RunSpec(task=gs.custom_task(largest, modulus=11))
+    (tmp_path / "mine.toml").write_text(to_toml(spec))
+    line = ("train", "mine.toml", "--dry-run")
+    assert call(*line)[1].startswith(spec.id)
+    code, out, _ = call(*line, "--task.modulus", "7")
+    assert code == 0
+    assert out == call(*line, "--over", "task.modulus=7")[1]
+    code, _, err = call(*line, "--task.fingerprint", "0123456789abcdef")
+    assert code == 2
+    assert "fingerprint" in err
 
 
 def test_quiet(call):

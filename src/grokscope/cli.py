@@ -26,7 +26,7 @@ from grokscope.options import (
     Train,
     Verify,
 )
-from grokscope.spec import RunSpec, field_type, from_toml, sweep
+from grokscope.spec import RunSpec, field_type, from_toml, sweep, to_dict
 
 INTERRUPTED = 130
 
@@ -141,8 +141,9 @@ def do_train(options: Train) -> int:
 
     if options.processes is not None and options.processes < 1:
         raise SpecError(f"--processes is {options.processes}; it must be at least 1.")
-    over = {**load_source(options.source)[1], **parse_over(options.over)}
-    specs = [pin_spec(spec) for spec in sweep(options.spec, over)]
+    base, over = load_source(options.source)
+    asked = base.replace(**to_dict(options.spec))
+    specs = [pin_spec(spec) for spec in sweep(asked, {**over, **parse_over(options.over)})]
     store = Store(options.store)
     if options.dry_run:
         for spec in specs:

@@ -257,11 +257,13 @@ class RunSpec:
         """A copy with fields replaced by dotted name: `spec.replace(**{"prior.strength": 3.0})`.
         A fingerprint does not outlive what it was taken of; training takes it anew."""
         data = _nest(changes)
-        task = data.get("task")
-        if isinstance(task, Mapping) and any(
-            name in task and task[name] != getattr(self.task, name) for name in FINGERPRINTED
+        task, old = data.get("task"), self.task
+        if (
+            isinstance(task, Mapping)
+            and any(task.get(n, getattr(old, n)) != getattr(old, n) for n in FINGERPRINTED)
+            and task.get("fingerprint", old.fingerprint) == old.fingerprint
         ):
-            data["task"] = {"fingerprint": "", **task}
+            data["task"] = {**task, "fingerprint": ""}
         return from_dict(data, base=self)
 
 

@@ -400,11 +400,12 @@ def describe(spec: AnySpec) -> str:
     """What sets a run apart from the defaults, in one line."""
     changed = spec.changed()
     changed.pop("task.fingerprint", None)
-    parts = [f"{name}={_short(value)}" for name, value in changed.items()]
+    parts = [f"{name}={shorten(value)}" for name, value in changed.items()]
     return " ".join(parts) or "defaults"
 
 
-def _short(value: Any) -> str:
+def shorten(value: Any) -> str:
+    """A field's value for a line of text: 1 for 1.0, 1e-05 for 0.00001."""
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 

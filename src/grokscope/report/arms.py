@@ -10,7 +10,7 @@ from typing import Any
 
 from grokscope.observed import AnySpec, ObservedSpec
 from grokscope.spec import RunSpec, TaskSpec, canonical_json, flatten, to_dict
-from grokscope.store import Run
+from grokscope.store import Run, shorten
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def _label_observed(specs: Sequence[AnySpec]) -> list[str]:
     labels = []
     for change in changes:
         parts = [
-            str(change[k]) if k in ("name", "prior") else f"{k}={_short(change[k])}"
+            str(change[k]) if k in ("name", "prior") else f"{k}={shorten(change[k])}"
             for k in varying
             if k in change
         ]
@@ -121,7 +121,7 @@ def _phrases(fields: Mapping[str, Any], varying: list[str]) -> list[str]:
         elif name in PHRASES:
             phrase = PHRASES[name](fields[name])
         else:
-            phrase = f"{name}={_short(fields[name])}"
+            phrase = f"{name}={shorten(fields[name])}"
         if phrase not in phrases:
             phrases.append(phrase)
     return phrases
@@ -131,7 +131,7 @@ def _describe_prior(fields: Mapping[str, Any]) -> str:
     if fields["prior.kind"] == "none":
         # Without a prior a teacher can still be what attention is frozen at.
         return f"teacher {fields['prior.teacher'][:8]}" if fields["prior.teacher"] else "no prior"
-    phrase = f"{fields['prior.kind']} prior, strength {_short(fields['prior.strength'])}"
+    phrase = f"{fields['prior.kind']} prior, strength {shorten(fields['prior.strength'])}"
     if fields["prior.teacher"]:
         phrase += f", teacher {fields['prior.teacher'][:8]}"
         if fields["prior.teacher_view"] == "position":
@@ -141,10 +141,6 @@ def _describe_prior(fields: Mapping[str, Any]) -> str:
     if fields["prior.end"]:
         phrase += f", fading out by epoch {fields['prior.end']}"
     return phrase
-
-
-def _short(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 PHRASES: dict[str, Callable[[Any], str]] = {
