@@ -18,6 +18,8 @@ from grokscope.report.layers import inline
 from grokscope.report.theme import arm_colour, theme
 
 WIDTH, HEIGHT = 420, 240
+# Beside long names: the reader's font may be wider than the one that the figure was laid out with.
+ROOM = {"left": 48, "right": 24, "top": 4, "bottom": 4}
 DASH = 7  # pixels
 Series = Mapping[str, Sequence[tuple[float, float]]]  # label: (size, cost)
 
@@ -139,7 +141,7 @@ def draw_comparison(comparison: Mapping[str, Any]) -> alt.TopLevelMixin:
         )
         .properties(width=270, height=22 * len(order))
     )
-    return _beside_each_other(chart)
+    return _beside_each_other(chart).properties(padding=ROOM)
 
 
 def draw_losses(curves: Sequence[Mapping[str, Any]]) -> alt.TopLevelMixin:
@@ -271,4 +273,5 @@ def draw_breakdown(breakdown: Mapping[str, Any]) -> alt.TopLevelMixin:
     base = alt.Chart(inline(rows)).encode(x=x, y=y)
     bars = base.mark_bar(color=arm_colour(1))
     words = base.mark_text(align="left", dx=4, style="note").encode(text="text:N")
-    return (bars + words).properties(width=WIDTH, height=22 * len(rows)).configure(**theme())
+    figure = (bars + words).properties(width=WIDTH, height=22 * len(rows), padding=ROOM)
+    return figure.configure(**theme())
