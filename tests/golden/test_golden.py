@@ -1,0 +1,94 @@
+"""What must outlive every rebuilding: names of runs, stores of version 0.1.0, and the numbers."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from golden.cases import make_specs
+from safetensors.numpy import load_file
+
+import grokscope as gs
+
+HERE = Path(__file__).parent
+RESULTS = HERE.parent.parent / "results"
+FINISHED, PARTIAL, FAILED = "ed1fef75bb4599d0", "dd43e2b52172b699", "ec39a675b4dad011"
+
+# One case per compiled program; `python -m golden.record` trains them all.
+TRAINED = ("addition", "stream", "block-pre-norm", "two-layers", "muon", "teacher", "oracle")
+
+
+@pytest.fixture(scope="module")
+def specs():
+    return make_specs()
+
+
+@pytest.fixture(scope="module")
+def curves() -> pl.DataFrame:
+    return pl.read_parquet(HERE / "runs" / "curves.parquet")
+
+
+def test_names_of_golden_runs(specs, curves):
+    named = dict(curves.select("case", "run").unique().iter_rows())
+    assert {case: spec.id for case, spec in specs.items()} == named
+
+
+def test_names_of_committed_runs():
+    tables = sorted(RESULTS.glob("*/*/runs.parquet"))
+    assert len(tables) >= 2
+    for table in tables:
+        for run, spec in pl.read_parquet(table).select("run", "spec").iter_rows():
+            assert gs.RunSpec().replace(**json.loads(spec)).id == run
+
+
+@pytest.fixture
+def old_store(tmp_path: Path) -> gs.Store:
+    return gs.Store(shutil.copytree(HERE / "store", tmp_path / "runs"))
+
+
+def test_old_store_opens(old_store):
+    assert [p.kind for p in old_store.verify()] == ["partial"]
+    statuses = {run.id: run.status for run in old_store.runs()}
+    assert len(statuses) == 4
+    assert statuses[FAILED] == "failed"
+    run = old_store.get(FINISHED)
+    assert run.curve["epoch"].to_list() == list(range(0, 101, 10))
+    assert run.snapshots == [0, 50]
+    assert run.weights(50).keys() == run.weights().keys()
+
+
+def test_old_run_certifies(old_store):
+    assert len(gs.certify(old_store.get(FINISHED)))
+
+
+def test_old_run_resumes(old_store):
+    partial = old_store.get(PARTIAL)
+    before = partial.curve
+    events = []
+    (run,) = gs.train(partial.spec, old_store, listen=events.append)
+    resumed = [event for event in events if event.kind == "resumed"]
+    assert [event.epoch for event in resumed] == [before["epoch"][-1]]
+    assert run.status == "finished"
+    assert run.curve.head(len(before)).equals(before)
+    assert len(run.provenance["segments"]) == 2
+
+
+def test_numbers(specs, curves, tmp_path):
+    """Up to epoch 50, as version 0.1.0 had them. On other machines last digits may differ."""
+    weights = load_file(HERE / "runs" / "weights.safetensors")
+    runs = gs.train([specs[case] for case in ("oracle", *TRAINED)], tmp_path / "runs")
+    for case, run in zip(("oracle", *TRAINED), runs, strict=True):
+        known = curves.filter(pl.col("case") == case, pl.col("epoch") <= 50)
+        curve = run.curve.filter(pl.col("epoch") <= 50)
+        for name in known.columns[2:]:
+            expected = known[name].to_numpy()
+            size = max(np.nanmax(np.abs(expected), initial=0), 1e-3)
+            np.testing.assert_allclose(
+                curve[name].to_numpy(), expected, rtol=1e-5, atol=1e-5 * size, err_msg=f"{case} {name}"
+            )
+        for name, array in run.weights().items():
+            np.testing.assert_allclose(array, weights[f"{case}:{name}"], atol=1e-4, err_msg=case)
