@@ -21,13 +21,13 @@ from unittest import mock
 from benchmarks.comparison import LAB
 from benchmarks.teams import process_per_core
 from benchmarks.worker import BORN, FOLDER
+from grokscope.claims import reproduction
+from grokscope.claims.studies import ScaleName
 from grokscope.engine.compilation import prepare
 from grokscope.engine.events import ignore
 from grokscope.engine.execution import choose_processes
 from grokscope.engine.members import make_member
 from grokscope.errors import SpecError
-from grokscope.papers import reproduction
-from grokscope.papers.studies import ScaleName
 from grokscope.provenance import count_cores
 from grokscope.spec import RunSpec, to_dict
 from grokscope.store import Store

@@ -14,8 +14,8 @@ import numpy as np
 from benchmarks.comparison import CONTENDERS
 from benchmarks.goals import ALONE
 from benchmarks.growth import BASE, SHORTEST, fit_exponent, middles
-from grokscope.report.layers import inline
-from grokscope.report.theme import arm_colour, theme
+from grokscope.draw.layers import inline
+from grokscope.draw.theme import arm_colour, theme
 
 WIDTH, HEIGHT = 420, 240
 # Beside long names: the reader's font may be wider than the one that the figure was laid out with.

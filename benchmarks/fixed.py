@@ -12,8 +12,8 @@ from typing import Any
 import grokscope as gs
 from benchmarks.comparison import SCALES
 from benchmarks.teams import clocked, take_turns
-from grokscope.certificates import certify
 from grokscope.engine.compilation import prepare
+from grokscope.papers.structural_inference.certificates import certify
 
 MODULES = ("grokscope", "grokscope.engine", "jax")
 WHOLE = 10_000  # epochs of a run at paper scale

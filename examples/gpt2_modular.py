@@ -19,8 +19,8 @@ import altair as alt
 import numpy as np
 import polars as pl
 
-from grokscope.report import save_chart
-from grokscope.report.theme import arm_colour, theme
+from grokscope.draw.theme import arm_colour, theme
+from grokscope.pages.files import save_chart
 
 ROOT = Path(__file__).parent.parent
 RESULTS, DOCS = ROOT / "results" / "bridge", ROOT / "docs"

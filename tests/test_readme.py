@@ -8,7 +8,7 @@ from pathlib import Path
 import polars as pl
 
 from grokscope import cli
-from grokscope.report import CHARTS
+from grokscope.draw.charts import CHARTS
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()

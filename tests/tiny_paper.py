@@ -5,9 +5,9 @@ from __future__ import annotations
 import altair as alt
 
 import grokscope as gs
-from grokscope.papers.judgements import Faster, Share
+from grokscope.claims.judgements import Faster, Share
+from grokscope.claims.studies import Claim, Panel, Paper, Setting, Study
 from grokscope.papers.structural_inference.quantities import summarise
-from grokscope.papers.studies import Claim, Panel, Paper, Setting, Study
 
 BASE = gs.RunSpec().replace(
     **{

@@ -14,10 +14,10 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from grokscope.certificates import certify
     from grokscope.engine import Event, Executor, InProcess, LocalProcesses, train
     from grokscope.errors import GrokscopeError, SpecError, StoreError, TrainingError
     from grokscope.evaluation import held_out_accuracy
+    from grokscope.papers.structural_inference.certificates import certify
     from grokscope.recipes import RECIPES, find_recipe
     from grokscope.spec import (
         InterventionSpec,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOME = {
-    "certificates": ["certify"],
+    "papers.structural_inference.certificates": ["certify"],
     "engine": ["Event", "Executor", "InProcess", "LocalProcesses", "train"],
     "evaluation": ["held_out_accuracy"],
     "errors": ["GrokscopeError", "SpecError", "StoreError", "TrainingError"],

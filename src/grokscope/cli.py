@@ -222,7 +222,9 @@ def do_show(options: Show) -> int:
 
 
 def do_figure(options: Figure) -> int:
-    from grokscope.report import CHARTS, group_runs, save_chart
+    from grokscope.draw.arms import group_runs
+    from grokscope.draw.charts import CHARTS
+    from grokscope.pages.files import save_chart
     from grokscope.store import Store
 
     if options.kind == "help":
@@ -238,7 +240,8 @@ def do_figure(options: Figure) -> int:
 
 
 def do_report(options: Report) -> int:
-    from grokscope.report import group_runs, write_page
+    from grokscope.draw.arms import group_runs
+    from grokscope.pages.run import write_page
     from grokscope.store import Store
 
     store = Store(options.store)
@@ -251,10 +254,10 @@ def do_report(options: Report) -> int:
 def do_certify(options: Certify) -> int:
     import io
 
-    from grokscope.certificates import certify, inapplicable, summarise
     from grokscope.engine.compilation import prepare
-    from grokscope.report import certificate_chart, save_chart
-    from grokscope.report.files import SUFFIXES, write_file
+    from grokscope.pages.certificates import certificate_chart
+    from grokscope.pages.files import SUFFIXES, save_chart, write_file
+    from grokscope.papers.structural_inference.certificates import certify, inapplicable, summarise
     from grokscope.store import Store
     from grokscope.terminal import certificate_table, say
 
@@ -288,9 +291,9 @@ def do_theory(options: Theory) -> int:
 
 
 def do_reproduce(options: Reproduce) -> int:
-    from grokscope.papers import reproduction
-    from grokscope.papers.listing import plan_table, verdict_table
-    from grokscope.papers.studies import SCALES
+    from grokscope.claims import reproduction
+    from grokscope.claims.listing import plan_table, verdict_table
+    from grokscope.claims.studies import SCALES
     from grokscope.store import Store
     from grokscope.terminal import Watch, say
 

@@ -34,8 +34,9 @@ def demo_specs() -> dict[str, RunSpec]:
 
 def run_demo(store: Path | None, page: Path, quiet: bool) -> int:
     """Train both, print the table, write the page."""
+    from grokscope.draw.arms import Arm
     from grokscope.engine.execution import train
-    from grokscope.report import Arm, write_page
+    from grokscope.pages.run import write_page
     from grokscope.store import Store
     from grokscope.terminal import Watch, outcome_table, phase_table, say
 

@@ -9,8 +9,8 @@ from benchmarks.breakdown import account, break_down
 from benchmarks.worker import Clock
 
 from benchmarks import breakdown
+from grokscope.claims import reproduction
 from grokscope.engine import execution
-from grokscope.papers import reproduction
 from grokscope.provenance import count_cores
 
 

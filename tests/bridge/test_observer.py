@@ -15,10 +15,11 @@ import numpy as np
 from grokscope import cli
 from grokscope.bridge import CaptureError, Observer, ReadModule, StructuralPrior
 from grokscope.bridge.scoring import move
-from grokscope.certificates import certify, inapplicable
+from grokscope.draw.arms import group_runs
+from grokscope.draw.charts import CHARTS
 from grokscope.errors import SpecError, StoreError
-from grokscope.report import CHARTS, group_runs
-from grokscope.report.page import AGAIN, WATCHED, render_page
+from grokscope.pages.run import AGAIN, WATCHED, render_page
+from grokscope.papers.structural_inference.certificates import certify, inapplicable
 from grokscope.store import Store
 
 

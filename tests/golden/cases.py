@@ -1,7 +1,8 @@
 """One small run of each kind of task, model, optimiser, prior and intervention.
 
-`python -m golden.record FOLDER STORE` (in `tests`) trains them with whatever version is installed; the committed
-numbers in `runs/` were made by version 0.1.0, before the engine was taken apart into problems.
+`python -m golden.record FOLDER STORE` (in `tests`) trains them with whatever version is installed;
+the committed numbers in `runs/` were made by version 0.1.0, before the engine was taken apart into
+problems.
 """
 
 from __future__ import annotations
@@ -75,7 +76,11 @@ CASES: dict[str, dict[str, Any]] = {
         "interventions.mask.keep": 0.4,
         "interventions.mask.effect": "norm",
     },
-    "stops": {"training.stop": "grokked", "training.test_threshold": 0.01, "training.stop_after": 10},
+    "stops": {
+        "training.stop": "grokked",
+        "training.test_threshold": 0.01,
+        "training.stop_after": 10,
+    },
     "stream": STREAM,
     "two-layers": {**GENERAL, "model.layers": 2, "model.norm": PRE, "model.activation": "gelu"},
     "rotary": {**GENERAL, "model.layers": 2, "model.positions": "rotary", "model.norm": PRE},

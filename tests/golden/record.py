@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
-from golden.cases import make_specs
 from safetensors.numpy import save_file
 
 import grokscope as gs
+from golden.cases import make_specs
 
 
 def record(folder: Path, store: Path) -> None:

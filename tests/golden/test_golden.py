@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from golden.cases import make_specs
 from safetensors.numpy import load_file
 
 import grokscope as gs
+from golden.cases import make_specs
 
 HERE = Path(__file__).parent
 RESULTS = HERE.parent.parent / "results"
@@ -88,7 +88,11 @@ def test_numbers(specs, curves, tmp_path):
             expected = known[name].to_numpy()
             size = max(np.nanmax(np.abs(expected), initial=0), 1e-3)
             np.testing.assert_allclose(
-                curve[name].to_numpy(), expected, rtol=1e-5, atol=1e-5 * size, err_msg=f"{case} {name}"
+                curve[name].to_numpy(),
+                expected,
+                rtol=1e-5,
+                atol=1e-5 * size,
+                err_msg=f"{case} {name}",
             )
         for name, array in run.weights().items():
             np.testing.assert_allclose(array, weights[f"{case}:{name}"], atol=1e-4, err_msg=case)

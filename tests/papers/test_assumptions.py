@@ -10,9 +10,9 @@ import polars as pl
 import pytest
 
 import grokscope as gs
-from grokscope.certificates.checks import update_bound
 from grokscope.engine.training import conclude
 from grokscope.papers.structural_inference import frozen_attention, optimisers
+from grokscope.papers.structural_inference.certificates.checks import update_bound
 from grokscope.papers.structural_inference.paper import PAPER
 from grokscope.papers.structural_inference.quantities import norm_rate
 

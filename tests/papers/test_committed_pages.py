@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from grokscope.papers import page
-from grokscope.papers.book import Book
-from grokscope.papers.reproduction import find_paper, read_all
+from grokscope.claims.reproduction import find_paper, read_all
+from grokscope.pages import paper as page
+from grokscope.pages.book import Book
 
 ROOT = Path(__file__).parent.parent.parent
 DOCS = ROOT / "docs"

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import grokscope as gs
-from grokscope.certificates import certify
 from grokscope.papers.structural_inference import explaining_away
+from grokscope.papers.structural_inference.certificates import certify
 
 
 def seen(**columns):

@@ -10,11 +10,11 @@ import altair as alt
 import polars as pl
 import pytest
 
-from grokscope.papers.evidence import Tables
-from grokscope.papers.page import draw_together
+from grokscope.claims.evidence import Tables
+from grokscope.claims.studies import plan
+from grokscope.pages.paper import draw_together
 from grokscope.papers.structural_inference.figures import marks
 from grokscope.papers.structural_inference.paper import PAPER
-from grokscope.papers.studies import plan
 
 STUDIES = {study.name: study for study in PAPER.studies}
 SCALE = {name: "smoke" if study.settings("smoke") else "laptop" for name, study in STUDIES.items()}

@@ -10,13 +10,13 @@ import polars as pl
 import pytest
 
 import tiny_paper
+from grokscope.claims.evidence import Tables
+from grokscope.claims.judgements import Faster, Level, Share, Trend
+from grokscope.claims.studies import Claim, plan
+from grokscope.claims.verdicts import Estimate
 from grokscope.errors import SpecError
-from grokscope.papers import page
-from grokscope.papers.book import state_effect
-from grokscope.papers.evidence import Tables
-from grokscope.papers.judgements import Faster, Level, Share, Trend
-from grokscope.papers.studies import Claim, plan
-from grokscope.verdicts import Estimate
+from grokscope.pages import paper as page
+from grokscope.pages.book import state_effect
 
 PAPER = tiny_paper.PAPER
 FASTER = Claim("faster", "It is faster.", Faster("a", "b", least=1.25))

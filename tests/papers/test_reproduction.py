@@ -13,12 +13,12 @@ import pytest
 import grokscope as gs
 import tiny_paper
 from grokscope import cli
+from grokscope.claims import reproduction
+from grokscope.claims.evidence import Tables, collect, read_tables
+from grokscope.claims.studies import plan
 from grokscope.engine import execution
 from grokscope.engine.events import ignore
 from grokscope.errors import GrokscopeError, SpecError, StoreError
-from grokscope.papers import reproduction
-from grokscope.papers.evidence import Tables, collect, read_tables
-from grokscope.papers.studies import plan
 from grokscope.spec import RunSpec
 
 PAPER = tiny_paper.PAPER

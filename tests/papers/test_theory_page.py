@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from grokscope.papers.structural_inference import theory_page
-from grokscope.theory import STATEMENTS
+from grokscope.papers.structural_inference.theory import STATEMENTS
 
 ROOT = Path(__file__).parent.parent.parent
 RESULTS = ROOT / "results" / "theory"

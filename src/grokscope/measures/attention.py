@@ -9,8 +9,8 @@ from typing import Any
 
 from array_api_compat import array_namespace
 
-from grokscope.theory import score_variance as logit_variance
-from grokscope.theory import weakest_weight
+from grokscope.papers.structural_inference.theory import score_variance as logit_variance
+from grokscope.papers.structural_inference.theory import weakest_weight
 
 __all__ = [
     "entropy",
@@ -30,8 +30,8 @@ TINY = 1e-30  # keeps logarithms of empty positions finite in float32
 def structural_divergence(attention: Array, oracle: Array) -> Array:  # (..., T), (..., T) -> (...)
     """D = KL(alpha* || alpha) = sum_i alpha*_i log(alpha*_i / alpha_i), in nats (sec. 4.3).
 
-    As `grokscope.theory.structural_divergence`, but finite, with finite gradients, where attention
-    has left an informative position altogether: training has to go on there."""
+    Unlike the theory's form it is finite, with finite gradients, where attention has left an
+    informative position altogether: training has to go on there."""
     xp = array_namespace(attention)
     ratio = xp.log(xp.clip(oracle, min=TINY)) - xp.log(xp.clip(attention, min=TINY))
     return xp.sum(oracle * ratio, axis=-1)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 
-from grokscope.papers.evidence import ArmRuns, Evidence
-from grokscope.papers.judgements import Faster, InverseLaw, Trend, state_crossing
+from grokscope.claims.evidence import ArmRuns, Evidence
+from grokscope.claims.judgements import Faster, InverseLaw, Trend, state_crossing
+from grokscope.claims.studies import Claim, Setting, Study
 from grokscope.papers.structural_inference import figures
 from grokscope.papers.structural_inference.settings import settings
-from grokscope.papers.studies import Claim, Setting, Study
 from grokscope.spec import RunSpec
 
 STRENGTHS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)

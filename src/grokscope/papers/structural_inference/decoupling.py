@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from grokscope import theory
-from grokscope.certificates.checks import inspect_run
 from grokscope.errors import SpecError, TrainingError
+from grokscope.papers.structural_inference import theory
+from grokscope.papers.structural_inference.certificates.checks import inspect_run
 from grokscope.papers.structural_inference.settings import base
 from grokscope.spec import RunSpec, sweep
 from grokscope.store import Run, Store

@@ -16,15 +16,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from grokscope.certificates.checks import ROUNDING, inspect_run, upper_check
-from grokscope.papers.evidence import Evidence
-from grokscope.papers.judgements import Everywhere, Level
+from grokscope.claims.evidence import Evidence
+from grokscope.claims.judgements import Everywhere, Level
+from grokscope.claims.studies import Claim, ScaleName, Setting, Study
+from grokscope.claims.verdicts import Estimate, bootstrap, exponential
 from grokscope.papers.structural_inference import figures
+from grokscope.papers.structural_inference.certificates.checks import (
+    ROUNDING,
+    inspect_run,
+    upper_check,
+)
 from grokscope.papers.structural_inference.settings import settings
-from grokscope.papers.studies import Claim, ScaleName, Setting, Study
 from grokscope.spec import RunSpec
 from grokscope.store import Run, Store
-from grokscope.verdicts import Estimate, bootstrap, exponential
 
 if TYPE_CHECKING:
     import polars as pl

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from grokscope.papers.evidence import Evidence
-from grokscope.papers.judgements import Level, Share
+from grokscope.claims.evidence import Evidence
+from grokscope.claims.judgements import Level, Share
+from grokscope.claims.studies import Claim, Setting, Study
 from grokscope.papers.structural_inference import figures
 from grokscope.papers.structural_inference.settings import settings
-from grokscope.papers.studies import Claim, Setting, Study
 from grokscope.spec import RunSpec
 
 BASELINE = "no prior"

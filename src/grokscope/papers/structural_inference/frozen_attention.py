@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from grokscope.papers.judgements import Faster, Level, Share
+from grokscope.claims.judgements import Faster, Level, Share
+from grokscope.claims.studies import Claim, ScaleName, Setting, Study
 from grokscope.papers.structural_inference import figures
 from grokscope.papers.structural_inference.settings import settings
-from grokscope.papers.studies import Claim, ScaleName, Setting, Study
 from grokscope.spec import RunSpec
 from grokscope.store import Run
 

@@ -13,19 +13,19 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from grokscope.claims.evidence import ArmRuns, Evidence
+from grokscope.claims.judgements import Faster, Separation, Share
+from grokscope.claims.studies import Claim, ScaleName, Setting, Study
+from grokscope.claims.verdicts import roc_area
 from grokscope.engine.members import shape_of, structure_threshold
 from grokscope.measures.attention import weakest_weight
 from grokscope.models import minimal
-from grokscope.papers.evidence import ArmRuns, Evidence
-from grokscope.papers.judgements import Faster, Separation, Share
 from grokscope.papers.structural_inference import figures
 from grokscope.papers.structural_inference.quantities import STRUCTURED
 from grokscope.papers.structural_inference.settings import base
-from grokscope.papers.studies import Claim, ScaleName, Setting, Study
 from grokscope.spec import RunSpec
 from grokscope.store import Run
 from grokscope.tasks import build_task
-from grokscope.verdicts import roc_area
 
 HEADS = 4
 # Distractor tokens r and share of the pairs trained on, chosen on one run each so that both

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from grokscope.papers.evidence import Evidence
-from grokscope.papers.judgements import Higher, Level
+from grokscope.claims.evidence import Evidence
+from grokscope.claims.judgements import Higher, Level
+from grokscope.claims.studies import Claim, ScaleName, Setting, Study
 from grokscope.papers.structural_inference import figures
 from grokscope.papers.structural_inference.figures.lengths import COLUMN
 from grokscope.papers.structural_inference.settings import base
-from grokscope.papers.studies import Claim, ScaleName, Setting, Study
 from grokscope.spec import RunSpec
 from grokscope.store import Run
 

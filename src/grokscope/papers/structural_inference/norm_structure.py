@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from grokscope.papers.evidence import Evidence
-from grokscope.papers.judgements import Share
+from grokscope.claims.evidence import Evidence
+from grokscope.claims.judgements import Share
+from grokscope.claims.studies import Claim, ScaleName, Setting, Study
+from grokscope.claims.verdicts import median_time
 from grokscope.papers.structural_inference import figures
 from grokscope.papers.structural_inference.settings import SHELL, settings
-from grokscope.papers.studies import Claim, ScaleName, Setting, Study
 from grokscope.spec import RunSpec
-from grokscope.verdicts import median_time
 
 PRIORS: dict[str, dict[str, Any]] = {
     "no prior": {},

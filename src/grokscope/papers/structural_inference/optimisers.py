@@ -12,13 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from grokscope import theory
-from grokscope.papers.evidence import Evidence
-from grokscope.papers.judgements import Level
-from grokscope.papers.structural_inference import figures
+from grokscope.claims.evidence import Evidence
+from grokscope.claims.judgements import Level
+from grokscope.claims.studies import Claim, ScaleName, Setting, Study
+from grokscope.papers.structural_inference import figures, theory
 from grokscope.papers.structural_inference.quantities import plateau_rows
 from grokscope.papers.structural_inference.settings import settings
-from grokscope.papers.studies import Claim, ScaleName, Setting, Study
 from grokscope.spec import RunSpec
 from grokscope.store import Run
 
@@ -60,7 +59,10 @@ def arms(setting: Setting, seed: int) -> dict[str, RunSpec]:
 def summarise(run: Run) -> Mapping[str, float | None]:
     """What statement 1 guarantees on the plateau, and whether the run kept to it: its length if
     the norm of every row is within what the row before allows."""
-    from grokscope.certificates.checks import contraction_checks, update_bound
+    from grokscope.papers.structural_inference.certificates.checks import (
+        contraction_checks,
+        update_bound,
+    )
 
     curve = {name: run.curve[name].to_numpy() for name in ("epoch", "mlp_norm")}
     weights = run.weights()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from grokscope.claims.studies import Paper
 from grokscope.papers.structural_inference import (
     acceleration,
     explaining_away,
@@ -21,7 +22,6 @@ from grokscope.papers.structural_inference import (
 )
 from grokscope.papers.structural_inference.quantities import summarise
 from grokscope.papers.structural_inference.settings import REGIMES
-from grokscope.papers.studies import Paper
 
 PAPER = Paper(
     name="structural-inference",

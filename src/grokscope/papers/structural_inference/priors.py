@@ -13,18 +13,18 @@ from typing import Any
 
 import numpy as np
 
+from grokscope.claims.evidence import Evidence, Sample
+from grokscope.claims.judgements import Faster, Fastest, GainKept
+from grokscope.claims.studies import Claim, ScaleName, Setting, Study
+from grokscope.claims.verdicts import median_time
 from grokscope.engine.members import find_targets
 from grokscope.measures.attention import structural_divergence
-from grokscope.papers.evidence import Evidence, Sample
-from grokscope.papers.judgements import Faster, Fastest, GainKept
 from grokscope.papers.structural_inference import figures
 from grokscope.papers.structural_inference.figures.strips import TEACHING
 from grokscope.papers.structural_inference.settings import settings
-from grokscope.papers.studies import Claim, ScaleName, Setting, Study
 from grokscope.spec import RunSpec
 from grokscope.store import Run, Store
 from grokscope.tasks import build_task
-from grokscope.verdicts import median_time
 
 BASELINE, ORACLE, INFERRED = "no prior", "oracle", "inferred from the training examples"
 JUDGED = 0.1  # strength of the penalties that name no positions

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from grokscope.papers.evidence import ArmRuns, Evidence
-from grokscope.papers.judgements import Trend
+from grokscope.claims.evidence import ArmRuns, Evidence
+from grokscope.claims.judgements import Trend
+from grokscope.claims.studies import Claim, ScaleName, Setting, Study
+from grokscope.claims.verdicts import median_time
 from grokscope.papers.structural_inference import figures
 from grokscope.papers.structural_inference.settings import base
-from grokscope.papers.studies import Claim, ScaleName, Setting, Study
 from grokscope.spec import RunSpec
-from grokscope.verdicts import median_time
 
 ALPHABETS: dict[ScaleName, tuple[int, ...]] = {
     "smoke": (1, 29),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from grokscope.papers.studies import ScaleName, Setting
+from grokscope.claims.studies import ScaleName, Setting
 from grokscope.recipes import find_recipe
 from grokscope.spec import RunSpec
 

@@ -15,17 +15,17 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from grokscope.certificates.checks import ROUNDING
-from grokscope.papers.evidence import ArmRuns, Evidence, Sample
-from grokscope.papers.judgements import Everywhere, Faster, Level, Share
+from grokscope.claims.evidence import ArmRuns, Evidence, Sample
+from grokscope.claims.judgements import Everywhere, Faster, Level, Share
+from grokscope.claims.studies import Claim, ScaleName, Setting, Study
+from grokscope.claims.verdicts import Finding, median_time
 from grokscope.papers.structural_inference import figures
+from grokscope.papers.structural_inference.certificates.checks import ROUNDING
 from grokscope.papers.structural_inference.explaining_away import SNAPSHOTS, inspect
 from grokscope.papers.structural_inference.quantities import STRUCTURED
 from grokscope.papers.structural_inference.settings import settings
-from grokscope.papers.studies import Claim, ScaleName, Setting, Study
 from grokscope.spec import RunSpec
 from grokscope.store import Run
-from grokscope.verdicts import Finding, median_time
 
 NONE, ORACLE = "no prior", "oracle"
 ADDITION = "addition"

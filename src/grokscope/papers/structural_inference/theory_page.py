@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from grokscope.certificates.inspection import PAIRS
 from grokscope.errors import StoreError
 from grokscope.papers.structural_inference import decoupling
+from grokscope.papers.structural_inference.certificates.inspection import PAIRS
 from grokscope.papers.structural_inference.settings import base
+from grokscope.papers.structural_inference.theory import STATEMENTS, Statement
 from grokscope.spec import RunSpec
-from grokscope.theory import STATEMENTS, Statement
 
 if TYPE_CHECKING:
     import polars as pl
@@ -65,9 +65,9 @@ def evaluate(store_root: Path | None, results: Path, quiet: bool) -> None:
     """The two tables, and a note of how they came about."""
     import polars as pl
 
-    from grokscope.certificates import certify
     from grokscope.engine.compilation import prepare
     from grokscope.engine.execution import train
+    from grokscope.papers.structural_inference.certificates import certify
     from grokscope.store import Store
     from grokscope.terminal import Watch
 
@@ -99,7 +99,8 @@ def write(results: Path, docs: Path) -> None:
     """The page and its figures from the tables."""
     import polars as pl
 
-    from grokscope.report import certificate_chart, decoupling_chart, save_chart
+    from grokscope.pages.certificates import certificate_chart, decoupling_chart
+    from grokscope.pages.files import save_chart
 
     if not (results / POPULATION).exists():
         raise StoreError(f"There are no tables in {results}; leave --no-train out to make them.")
@@ -124,9 +125,9 @@ def render(population: pl.DataFrame, certificates: pl.DataFrame, about: dict[str
         "",
         '"Grokking as Structural Inference" (arXiv 2605.15787) explains delayed generalisation by '
         "fifteen statements about attention, weights and gradients. Each is a function in "
-        "`grokscope.theory`, tested on random inputs; here each is also held against trained "
-        "networks. Where the paper's form is not right as printed, the corrected form was tested, "
-        "and the difference is stated.",
+        "`grokscope.papers.structural_inference.theory`, tested on random inputs; here each is "
+        "also held against trained networks. Where the paper's form is not right as printed, the "
+        "corrected form was tested, and the difference is stated.",
         "",
         _overview(certificates),
         _decision(population, certificates),

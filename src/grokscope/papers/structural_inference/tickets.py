@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from grokscope.papers.judgements import Faster
+from grokscope.claims.judgements import Faster
+from grokscope.claims.studies import Claim, ScaleName, Setting, Study
 from grokscope.papers.structural_inference import figures
 from grokscope.papers.structural_inference.settings import settings
-from grokscope.papers.studies import Claim, ScaleName, Setting, Study
 from grokscope.spec import RunSpec
 
 KEEP = 0.4

@@ -11,18 +11,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from grokscope.certificates.checks import IDENTITY
+from grokscope.claims.evidence import ArmRuns, Evidence
+from grokscope.claims.judgements import Everywhere, Faster, Trend
+from grokscope.claims.studies import Claim, ScaleName, Setting, Study
+from grokscope.claims.verdicts import median_time
 from grokscope.engine.members import shape_of
 from grokscope.models import minimal
-from grokscope.papers.evidence import ArmRuns, Evidence
-from grokscope.papers.judgements import Everywhere, Faster, Trend
 from grokscope.papers.structural_inference import figures
+from grokscope.papers.structural_inference.certificates.checks import IDENTITY
 from grokscope.papers.structural_inference.settings import settings
-from grokscope.papers.studies import Claim, ScaleName, Setting, Study
 from grokscope.spec import RunSpec
 from grokscope.store import Run
 from grokscope.tasks import build_task
-from grokscope.verdicts import median_time
 
 Forward = Callable[[minimal.Params, jax.Array, minimal.Shape], minimal.Forward]
 WIDTHS = (16, 32, 64, 128, 256)

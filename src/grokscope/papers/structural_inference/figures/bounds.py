@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from grokscope.papers.evidence import Evidence
+from grokscope.claims.evidence import Evidence
+from grokscope.claims.studies import Panel
+from grokscope.draw.panels import POWERS
 from grokscope.papers.structural_inference.figures.marks import (
     INK,
     NONE,
@@ -17,8 +19,6 @@ from grokscope.papers.structural_inference.figures.phases import (
     bands_of,
     stack_curves,
 )
-from grokscope.papers.studies import Panel
-from grokscope.report.panels import POWERS
 
 
 def curves(colour: str) -> tuple[Curve, ...]:

@@ -8,8 +8,11 @@ from typing import Any
 
 import altair as alt
 
+from grokscope.claims.evidence import Evidence, Sample
+from grokscope.claims.studies import Panel
+from grokscope.claims.verdicts import median_time
+from grokscope.draw.layers import inline
 from grokscope.engine.members import structure_threshold
-from grokscope.papers.evidence import Evidence, Sample
 from grokscope.papers.structural_inference.figures.marks import (
     INK,
     PRIORS,
@@ -28,9 +31,6 @@ from grokscope.papers.structural_inference.figures.marks import (
     time_span,
 )
 from grokscope.papers.structural_inference.figures.strips import draw_tickets
-from grokscope.papers.studies import Panel
-from grokscope.report.layers import inline
-from grokscope.verdicts import median_time
 
 NAMES = {"none": "no prior", "oracle": "oracle"}
 LEAST = 1e-8  # weights below it are drawn here: a log axis has no zero

@@ -8,7 +8,11 @@ from typing import Any
 import altair as alt
 import numpy as np
 
-from grokscope.papers.evidence import ArmRuns, Evidence
+from grokscope.claims.evidence import ArmRuns, Evidence
+from grokscope.claims.studies import Panel
+from grokscope.claims.verdicts import median_time
+from grokscope.draw import theme
+from grokscope.draw.layers import inline
 from grokscope.papers.structural_inference.figures.marks import (
     INK,
     LATE,
@@ -18,10 +22,6 @@ from grokscope.papers.structural_inference.figures.marks import (
     is_sound,
     present,
 )
-from grokscope.papers.studies import Panel
-from grokscope.report import theme
-from grokscope.report.layers import inline
-from grokscope.verdicts import median_time
 
 
 def draw_map(evidence: Evidence) -> list[Panel]:

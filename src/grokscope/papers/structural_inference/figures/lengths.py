@@ -5,7 +5,9 @@ from __future__ import annotations
 import altair as alt
 import numpy as np
 
-from grokscope.papers.evidence import Evidence
+from grokscope.claims.evidence import Evidence
+from grokscope.claims.studies import Panel
+from grokscope.draw.layers import inline
 from grokscope.papers.structural_inference.figures.marks import (
     PRIORS,
     WIDTH,
@@ -16,8 +18,6 @@ from grokscope.papers.structural_inference.figures.marks import (
     spread,
     text_mark,
 )
-from grokscope.papers.studies import Panel
-from grokscope.report.layers import inline
 
 HEIGHT = 190
 COLUMN = "accuracy_at_"

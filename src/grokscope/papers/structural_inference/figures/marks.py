@@ -13,10 +13,10 @@ from typing import Any
 import altair as alt
 import numpy as np
 
-from grokscope.papers.evidence import ArmRuns, Evidence, Sample
-from grokscope.report import theme
-from grokscope.report.layers import ENDINGS, inline
-from grokscope.verdicts import median_time
+from grokscope.claims.evidence import ArmRuns, Evidence, Sample
+from grokscope.claims.verdicts import median_time
+from grokscope.draw import theme
+from grokscope.draw.layers import ENDINGS, inline
 
 WIDTH = 270  # of a panel's plot, in pixels: three stand side by side, one fills a phone
 STRIP = 306  # of a plot without a vertical axis

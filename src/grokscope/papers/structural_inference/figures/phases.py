@@ -8,7 +8,12 @@ from typing import Any, NamedTuple
 
 import altair as alt
 
-from grokscope.papers.evidence import ArmRuns, Evidence
+from grokscope.claims.evidence import ArmRuns, Evidence
+from grokscope.claims.studies import Panel
+from grokscope.claims.verdicts import median_time
+from grokscope.draw import theme
+from grokscope.draw.layers import EPOCH_TITLE, inline
+from grokscope.draw.panels import POWERS
 from grokscope.papers.structural_inference.figures.marks import (
     SOFT,
     WIDTH,
@@ -17,11 +22,6 @@ from grokscope.papers.structural_inference.figures.marks import (
     present,
     text_mark,
 )
-from grokscope.papers.studies import Panel
-from grokscope.report import theme
-from grokscope.report.layers import EPOCH_TITLE, inline
-from grokscope.report.panels import POWERS
-from grokscope.verdicts import median_time
 
 
 class Curve(NamedTuple):

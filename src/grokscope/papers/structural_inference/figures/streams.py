@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from grokscope.papers.evidence import Evidence
+from grokscope.claims.evidence import Evidence
+from grokscope.claims.studies import Panel
 from grokscope.papers.structural_inference.figures.marks import count_runs, present
 from grokscope.papers.structural_inference.figures.phases import (
     CURVES,
@@ -10,7 +11,6 @@ from grokscope.papers.structural_inference.figures.phases import (
     bands_of,
     stack_curves,
 )
-from grokscope.papers.studies import Panel
 
 SHOWN = tuple(c for c in CURVES if {"test_accuracy", "divergence"} & set(c.columns))
 

@@ -7,8 +7,11 @@ import math
 import altair as alt
 import numpy as np
 
-from grokscope.papers.evidence import Evidence, Sample
-from grokscope.papers.judgements import InverseLaw
+from grokscope.claims.evidence import Evidence, Sample
+from grokscope.claims.judgements import InverseLaw
+from grokscope.claims.studies import Panel
+from grokscope.claims.verdicts import fit_power_law, median_time
+from grokscope.draw.layers import inline
 from grokscope.papers.structural_inference.figures.marks import (
     NONE,
     ORACLE,
@@ -27,9 +30,6 @@ from grokscope.papers.structural_inference.figures.marks import (
     ticks,
     time_span,
 )
-from grokscope.papers.studies import Panel
-from grokscope.report.layers import inline
-from grokscope.verdicts import fit_power_law, median_time
 
 
 def draw_acceleration(evidence: Evidence) -> list[Panel]:

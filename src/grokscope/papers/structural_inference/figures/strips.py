@@ -10,7 +10,9 @@ from typing import NamedTuple
 import altair as alt
 import numpy as np
 
-from grokscope.papers.evidence import ArmRuns, Evidence, Sample
+from grokscope.claims.evidence import ArmRuns, Evidence, Sample
+from grokscope.claims.studies import Panel
+from grokscope.draw.layers import inline
 from grokscope.papers.structural_inference.figures.marks import (
     ATTENTION,
     BATCH,
@@ -40,8 +42,6 @@ from grokscope.papers.structural_inference.figures.marks import (
     ticks,
     time_span,
 )
-from grokscope.papers.studies import Panel
-from grokscope.report.layers import inline
 from grokscope.spec import OptimiserSpec, RunSpec
 
 TEACHING = "a teacher: "

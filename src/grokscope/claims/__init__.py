@@ -1,0 +1,1 @@
+"""Statements of a paper as code: studies, evidence, tests, verdicts. Knows no paper."""

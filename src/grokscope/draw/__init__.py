@@ -1,0 +1,1 @@
+"""One place for every chart: of runs, papers, theory and benchmarks. Knows nothing of stores."""

@@ -1,0 +1,1 @@
+"""What a person reads: the pages of runs and of papers."""

@@ -1,0 +1,115 @@
+"""Certificates as a figure: each check's ratio over training, one panel a certificate."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from grokscope.draw.theme import TEST, TRAIN, arm_colour, theme
+from grokscope.errors import SpecError
+
+if TYPE_CHECKING:
+    import altair as alt
+    import polars as pl
+
+LARGEST = 1e6  # a ratio beyond this is drawn there: it says "far off" as well
+SMALLEST = 1e-6
+MOST_POINTS = 45  # of one line
+
+
+def certificate_chart(certificates: pl.DataFrame, columns: int = 3) -> alt.FacetChart:
+    """measured / bound at every checkpoint, on a logarithmic scale; below the line it holds.
+
+    With a column `arm` the points are coloured by it, and crosses mark what does not hold."""
+    import altair as alt
+    import polars as pl
+
+    data = certificates.filter(pl.col("ratio").is_finite()).with_columns(
+        pl.col("ratio").clip(SMALLEST, LARGEST),
+        pl.when("holds").then(pl.lit("holds")).otherwise(pl.lit("does not hold")).alias("verdict"),
+    )
+    if not len(data):
+        raise SpecError("There is nothing to draw: no certificate gave a number.")
+    by_arm = "arm" in data.columns
+    # Evenly thinned, what holds and what does not apart, so that no failure disappears.
+    lines = ["name", "holds", *(["arm"] if by_arm else [])]
+    step = (pl.len().over(lines) / MOST_POINTS).ceil().cast(pl.Int64)
+    data = data.filter(pl.int_range(pl.len()).over(lines) % step == 0)
+    arms = data["arm"].unique(maintain_order=True).to_list() if by_arm else []
+    verdicts = ["holds", "does not hold"]
+    colour = (
+        alt.Color(
+            "arm:N",
+            scale=alt.Scale(domain=arms, range=[arm_colour(i) for i in range(len(arms))]),
+            legend=alt.Legend(columns=3),
+        )
+        if by_arm
+        else alt.Color("verdict:N", scale=alt.Scale(domain=verdicts, range=[TEST, TRAIN]))
+    )
+    base = alt.Chart()
+    points = base.mark_point(size=24, opacity=0.75, strokeWidth=1.6).encode(
+        x=alt.X("epoch:Q", title="Training time (epochs)"),
+        y=alt.Y(
+            "ratio:Q",
+            title="Measured / bound (log scale)",
+            scale=alt.Scale(type="log"),
+            axis=alt.Axis(format="~g", tickCount=4),
+        ),
+        color=colour,
+        shape=alt.Shape("verdict:N", scale=alt.Scale(domain=verdicts, range=["circle", "cross"])),
+        tooltip=["epoch", "measured", "bound", "ratio"],
+    )
+    limit = base.mark_rule(style="threshold").encode(y=alt.datum(1))
+    return (
+        alt.layer(limit, points, data=data)
+        .properties(width=230 if data["name"].n_unique() > 1 else 460, height=150)
+        .facet(facet=alt.Facet("name:N", title=None), columns=columns)
+        .resolve_scale(y="independent")
+        .configure(**theme())
+    )
+
+
+def decoupling_chart(population: pl.DataFrame) -> alt.LayerChart:
+    """Every run of a population: the mass its worst input has against the mass it would need."""
+    import altair as alt
+    import polars as pl
+
+    fates = ["generalised", "did not"]
+    fate = pl.when("generalised").then(pl.lit("generalised")).otherwise(pl.lit("did not"))
+    data = population.filter(pl.col("tau").is_not_nan()).select(
+        pl.col("tau").clip(1e-6),
+        pl.col("weakest_min").clip(1e-6),
+        fate.alias("fate"),
+        "alphabet",
+        "prior",
+        "weight_decay",
+    )
+    points = (
+        alt.Chart(data)
+        .mark_point(filled=True, size=46, opacity=0.75)
+        .encode(
+            x=alt.X(
+                "tau:Q",
+                title="Mass the theorem asks for, tau = m / (L_f Delta) (log scale)",
+                scale=alt.Scale(type="log"),
+                axis=alt.Axis(format="~g", tickCount=5),
+            ),
+            y=alt.Y(
+                "weakest_min:Q",
+                title="Weakest informative weight over all inputs (log scale)",
+                scale=alt.Scale(type="log"),
+                axis=alt.Axis(format="~g", tickCount=5),
+            ),
+            color=alt.Color("fate:N", scale=alt.Scale(domain=fates, range=[TEST, TRAIN])),
+            shape=alt.Shape("fate:N", scale=alt.Scale(domain=fates)),
+            tooltip=["alphabet", "prior", "weight_decay", "tau", "weakest_min"],
+        )
+    )
+    low, high = np.quantile(data["tau"].to_numpy(), [0.0, 1.0])
+    diagonal = (
+        alt.Chart(pl.DataFrame({"tau": [low, high], "weakest_min": [low, high]}))
+        .mark_line(style="threshold")
+        .encode(x="tau:Q", y="weakest_min:Q")
+    )
+    return (diagonal + points).properties(width=420, height=300).configure(**theme())
