@@ -26,7 +26,7 @@ from benchmarks.fixed import measure_fixed
 from benchmarks.growth import grow
 from benchmarks.storage import measure_store
 from grokscope.errors import GrokscopeError, suggest
-from grokscope.provenance import count_cores, describe_machine, find_commit
+from grokscope.store.provenance import count_cores, describe_machine, find_commit
 
 ROOT = Path(__file__).parent.parent
 COMMANDS = {"quick": "bench", "full": "bench-full"}

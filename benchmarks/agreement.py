@@ -21,8 +21,7 @@ from benchmarks.comparison import (
     export_problems,
     find_missing,
 )
-from grokscope.recipes import find_recipe
-from grokscope.spec import RunSpec
+from grokscope.spec import RunSpec, find_recipe
 
 TOLERANCE = 0.01  # largest relative difference between two curves of the training loss
 EXACT = ("plain", "general")  # kinds against whose double precision losses are held

@@ -24,13 +24,12 @@ from benchmarks.worker import BORN, FOLDER
 from grokscope.claims import reproduction
 from grokscope.claims.studies import ScaleName
 from grokscope.engine.compilation import prepare
-from grokscope.engine.events import ignore
-from grokscope.engine.execution import choose_processes
-from grokscope.engine.members import make_member
+from grokscope.engine.planning import choose_processes
+from grokscope.engine.program import make_member
 from grokscope.errors import SpecError
-from grokscope.provenance import count_cores
 from grokscope.spec import RunSpec, to_dict
 from grokscope.store import Store
+from grokscope.store.provenance import count_cores
 
 PAPER = "structural-inference"
 MOST = 0.9  # of the time of training: programs that have so much are timed by themselves
@@ -59,7 +58,7 @@ def break_down(
         changes = {FOLDER: str(place / "clock"), "GROKSCOPE_CACHE": str(place / "programs")}
         began = time.time()
         with mock.patch.dict(os.environ, changes), mock.patch("subprocess.Popen", _timed_worker):
-            reproduction.carry_out(paper, work, scale, store, place / "results", ignore)
+            reproduction.carry_out(paper, work, scale, store, place / "results", ())
         notes = [json.loads(p.read_text()) for p in sorted((place / "clock").iterdir())]
         trained = max(note["ended"] for note in notes)
         reproduction.write_pages(paper, place / "results", place / "docs")
@@ -128,7 +127,7 @@ def _measuring_share(specs: Sequence[RunSpec], store: Store) -> float:
     programs: dict[Any, list[RunSpec]] = defaultdict(list)
     for spec in specs:
         form, member = make_member(spec, store)
-        sizes = (member.train.tokens.shape, member.test.tokens.shape)
+        sizes = (member.data.train.tokens.shape, member.data.test.tokens.shape)
         programs[form, sizes, spec.training.log_every].append(spec)
     timed = measuring = 0.0
     with process_per_core(LAB) as team:

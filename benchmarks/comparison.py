@@ -20,9 +20,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from benchmarks.teams import Team, one_process, process_per_core, take_turns
-from grokscope.files import write_arrays
-from grokscope.recipes import find_recipe
-from grokscope.spec import RunSpec, to_dict
+from grokscope.spec import RunSpec, find_recipe, to_dict
+from grokscope.store.files import write_arrays
 
 SCALES = {"laptop": "laptop-noise", "paper": "paper-noise"}  # name: recipe
 MEMBERS = (1, 5, 20)
@@ -258,8 +257,7 @@ def export_problems(spec: RunSpec, count: int, folder: Path) -> list[dict[str, A
     import jax
     import numpy as np
 
-    from grokscope.engine.members import make_member
-    from grokscope.engine.program import make_program
+    from grokscope.engine.program import make_member, make_program
     from grokscope.store import Store
 
     folder.mkdir(parents=True)
@@ -268,14 +266,15 @@ def export_problems(spec: RunSpec, count: int, folder: Path) -> list[dict[str, A
         one = spec.replace(seed=seed)
         form, member = make_member(one, Store(folder))
         state = jax.device_get(make_program(form).init(member))
-        arrays = {"tokens": member.train.tokens, "labels": member.train.labels, **state.params}
+        train, test = member.data.train, member.data.test
+        arrays = {"tokens": train.tokens, "labels": train.labels, **state.params}
         path = folder / f"{seed}.safetensors"
         write_arrays(path, {name: np.asarray(array) for name, array in arrays.items()})
-        shape = form.shape
+        shape: Any = form.problem.shape  # type: ignore[attr-defined]
         sizes = {
             "modulus": one.task.modulus,
-            "examples": len(member.train.labels),
-            "test_examples": len(member.test.labels),
+            "examples": len(train.labels),
+            "test_examples": len(test.labels),
             "length": shape.length,
             "width": shape.width,
             "hidden": shape.hidden,
@@ -286,7 +285,7 @@ def export_problems(spec: RunSpec, count: int, folder: Path) -> list[dict[str, A
                 "spec": to_dict(one),
                 "arrays": str(path),
                 "sizes": sizes,
-                "operands": list_operands(len(member.train.labels), shape),
+                "operands": list_operands(len(train.labels), shape),
             }
         )
     return problems

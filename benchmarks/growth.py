@@ -17,8 +17,7 @@ from scipy import stats
 
 from benchmarks.comparison import EPOCHS, LAB, SCALES
 from benchmarks.teams import Team, one_process, take_turns
-from grokscope.recipes import find_recipe
-from grokscope.spec import RunSpec, to_dict
+from grokscope.spec import RunSpec, find_recipe, to_dict
 
 BASE = find_recipe(SCALES["laptop"])
 SHORTEST = 5  # two operands, two distractors, the query

@@ -16,8 +16,7 @@ import jax.numpy as jnp
 
 from benchmarks.teams import make_operands, serve
 from grokscope.engine.compilation import prepare
-from grokscope.engine.members import Form, make_member
-from grokscope.engine.program import BLOCK, _train_step, make_program, measure
+from grokscope.engine.program import BLOCK, Form, make_member, make_program, measure, train_step
 from grokscope.spec import from_dict
 from grokscope.store import Store
 
@@ -47,7 +46,7 @@ class Lab:
     def __init__(self, problems: list[dict[str, Any]]) -> None:
         self.problems = problems
         self.form, members = make_members(problems)
-        self.every = int(members[0].numbers.log_every)
+        self.every = int(members[0].clock.log_every)
         if self.batched:
             members = [jax.tree.map(lambda *leaves: jnp.stack(leaves), *members)]
         self.members = members
@@ -172,7 +171,7 @@ class Unmeasured(Lab):
 
 
 def _train_many(form: Form, state: Any, member: Any, epochs: Any) -> Any:
-    return jax.lax.fori_loop(0, epochs, lambda _, s: _train_step(form, s, member), state)
+    return jax.lax.fori_loop(0, epochs, lambda _, s: train_step(form, s, member), state)
 
 
 class Floor:

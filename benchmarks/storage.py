@@ -17,8 +17,9 @@ import numpy as np
 
 import grokscope as gs
 from benchmarks.teams import clocked, take_turns
-from grokscope.files import checksum, write_json
-from grokscope.store import CURVE, OUTCOME, PROVENANCE, SPEC, WEIGHTS, Run, Store
+from grokscope.store import Run, Store
+from grokscope.store.files import checksum, write_json
+from grokscope.store.run import CURVE, OUTCOME, PROVENANCE, SPEC, WEIGHTS
 
 # A network that is small on disk: what is timed is the number of runs, not of bytes.
 SMALL = gs.find_recipe("smoke").replace(

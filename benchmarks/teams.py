@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from grokscope.provenance import count_cores
+from grokscope.store.provenance import count_cores
 
 PAUSE = 0.02  # seconds: threads of the last one stop spinning
 

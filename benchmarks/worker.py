@@ -49,7 +49,7 @@ def install(clock: Clock) -> None:
     """Timers around data, compiling, advancing, writing and waiting; a note when all is done."""
     import jax
 
-    from grokscope.engine import execution, members, training
+    from grokscope.engine import orders, program, training
     from grokscope.engine.program import Program, make_program
     from grokscope.store import Store
 
@@ -68,15 +68,15 @@ def install(clock: Clock) -> None:
         return call
 
     def timed_program(form: Any, batched: bool = False) -> Program:
-        program = make_program(form, batched)
-        return Program(timed_call(form, program.init), timed_call(form, program.advance))
+        made = make_program(form, batched)
+        return Program(timed_call(form, made.init), timed_call(form, made.advance))
 
     # What the engine looks up in its own modules is replaced there.
     replaced: list[tuple[Any, str, Any]] = [
-        (members, "make_member", clock.around("data", members.make_member)),
+        (program, "make_member", clock.around("data", program.make_member)),
         (training, "make_program", timed_program),
-        (execution, "time", SimpleNamespace(sleep=clock.around("wait", time.sleep))),
-        (execution, "run_worker", _noting(clock, execution.run_worker)),
+        (orders, "time", SimpleNamespace(sleep=clock.around("wait", time.sleep))),
+        (orders, "carry_out", _noting(clock, orders.carry_out)),
     ]
     for name in ("begin", "save_progress", "save_snapshot", "finish", "load_progress"):
         replaced.append((Store, name, clock.around("write", getattr(Store, name))))
@@ -84,10 +84,10 @@ def install(clock: Clock) -> None:
         setattr(owner, name, value)
 
 
-def _noting(clock: Clock, run_worker: Callable[..., int]) -> Callable[..., int]:
-    def noted(*given: Any) -> int:
+def _noting(clock: Clock, carry_out: Callable[..., None]) -> Callable[..., None]:
+    def noted(*given: Any) -> None:
         ready = time.time()
-        code = run_worker(*given)
+        carry_out(*given)
         note = {
             "born": float(os.environ[BORN]),
             "ready": ready,
@@ -95,7 +95,6 @@ def _noting(clock: Clock, run_worker: Callable[..., int]) -> Callable[..., int]:
             "seconds": clock.seconds,
         }
         Path(os.environ[FOLDER], f"{os.getpid()}.json").write_text(json.dumps(note))
-        return code
 
     return noted
 

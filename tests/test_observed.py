@@ -10,8 +10,7 @@ import pytest
 import grokscope as gs
 from grokscope.errors import SpecError
 from grokscope.measures.outcomes import conclude
-from grokscope.observed import ObservedSpec, WatchSpec, read_spec
-from grokscope.spec import OptimiserSpec, PriorSpec, to_dict
+from grokscope.spec import ObservedSpec, OptimiserSpec, PriorSpec, WatchSpec, read_spec, to_dict
 
 FULL = ObservedSpec(
     "mine",

@@ -17,7 +17,7 @@ def test_identity_is_pinned():
     spec = gs.RunSpec().replace(
         **{"task.alphabet": 8, "prior.kind": "oracle", "prior.strength": 0.1, "seed": 3}
     )
-    assert canonical_json(spec) == (
+    assert spec.canonical_json() == (
         '{"prior":{"kind":"oracle","strength":0.1},"seed":3,"task":{"alphabet":8}}'
     )
     assert spec.id == "6a4f0ef82839481b"

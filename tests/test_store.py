@@ -15,8 +15,8 @@ import pytest
 
 import grokscope as gs
 from grokscope import store as store_module
-from grokscope.files import read_json
 from grokscope.spec import from_dict
+from grokscope.store.files import read_json
 
 
 @pytest.fixture(scope="module")
@@ -211,7 +211,7 @@ def test_a_resume_point_without_its_row_is_not_gone_on_from(tiny, store):
             stand_at_50(count)
     assert [problem.kind for problem in store.verify() if problem.path == run.path] == ["damaged"]
     events = []
-    (again,) = gs.train(tiny, store, processes=1, listen=events.append)
+    (again,) = gs.train(tiny, store, processes=1, sinks=events.append)
     assert [event.kind for event in events][:2] == ["warned", "started"]
     assert again.curve["epoch"].to_list() == list(range(0, 101, 10))
 

@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from grokscope.engine import Event, Executor, InProcess, LocalProcesses, train
     from grokscope.errors import GrokscopeError, SpecError, StoreError, TrainingError
-    from grokscope.evaluation import held_out_accuracy
     from grokscope.papers.structural_inference.certificates import certify
-    from grokscope.recipes import RECIPES, find_recipe
+    from grokscope.probes.held_out import held_out_accuracy
     from grokscope.spec import (
+        KINDS,
+        RECIPES,
         InterventionSpec,
         MaskSpec,
         ModelSpec,
@@ -28,20 +29,23 @@ if TYPE_CHECKING:
         RunSpec,
         TaskSpec,
         TrainingSpec,
+        find_recipe,
         sweep,
     )
     from grokscope.store import Run, Store
-    from grokscope.tasks import TaskData, build_task, custom_task
+    from grokscope.tasks import TaskData, build_task, custom_task, data_task
 
 __version__ = "0.1.0"
 
 _HOME = {
     "papers.structural_inference.certificates": ["certify"],
     "engine": ["Event", "Executor", "InProcess", "LocalProcesses", "train"],
-    "evaluation": ["held_out_accuracy"],
+    "probes.held_out": ["held_out_accuracy"],
     "errors": ["GrokscopeError", "SpecError", "StoreError", "TrainingError"],
-    "recipes": ["RECIPES", "find_recipe"],
     "spec": [
+        "KINDS",
+        "RECIPES",
+        "find_recipe",
         "InterventionSpec",
         "MaskSpec",
         "ModelSpec",
@@ -53,11 +57,12 @@ _HOME = {
         "sweep",
     ],
     "store": ["Run", "Store"],
-    "tasks": ["TaskData", "build_task", "custom_task"],
+    "tasks": ["TaskData", "build_task", "custom_task", "data_task"],
 }
 _MODULE = {name: module for module, names in _HOME.items() for name in names}
 
 __all__ = [
+    "KINDS",
     "RECIPES",
     "Event",
     "Executor",
@@ -81,6 +86,7 @@ __all__ = [
     "build_task",
     "certify",
     "custom_task",
+    "data_task",
     "find_recipe",
     "held_out_accuracy",
     "sweep",

@@ -103,7 +103,7 @@ def _parse(name: str, rest: list[str]) -> Any:
 
 def load_source(source: str) -> tuple[RunSpec, dict[str, list[Any]]]:
     """Spec and sweep of a recipe or of a TOML file."""
-    from grokscope.recipes import find_recipe
+    from grokscope.spec import find_recipe
 
     if source.endswith(".toml") or os.sep in source:
         return from_toml(source)
@@ -135,7 +135,7 @@ def _value(text: str, kind: Any) -> Any:
 
 
 def do_train(options: Train) -> int:
-    from grokscope.engine.execution import pin_spec, train
+    from grokscope.engine.planning import pin_spec, train
     from grokscope.store import Store, describe
     from grokscope.terminal import Watch, outcome_table, say
 
@@ -156,7 +156,7 @@ def do_train(options: Train) -> int:
             store,
             processes=options.processes,
             execution=options.execution,
-            listen=watch,
+            sinks=watch,
         )
     if not options.quiet:
         say(outcome_table(runs))
@@ -309,9 +309,7 @@ def do_reproduce(options: Reproduce) -> int:
             return 0
         with Watch(work.specs, quiet=options.quiet) as watch:
             try:
-                reproduction.carry_out(
-                    paper, work, options.scale, store, options.results, listen=watch
-                )
+                reproduction.carry_out(paper, work, options.scale, store, options.results, watch)
             except GrokscopeError as error:
                 refused = error  # the pages show what there is
         failed = sum(store.find(spec).status == "failed" for spec in work.specs)
@@ -348,8 +346,7 @@ def do_verify(options: Verify) -> int:
 
 
 def do_recipes(options: Recipes) -> int:
-    from grokscope.recipes import RECIPES, find_recipe
-    from grokscope.spec import to_toml
+    from grokscope.spec import RECIPES, find_recipe, to_toml
 
     if options.name:
         print(to_toml(find_recipe(options.name)), end="")

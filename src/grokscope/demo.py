@@ -35,7 +35,7 @@ def demo_specs() -> dict[str, RunSpec]:
 def run_demo(store: Path | None, page: Path, quiet: bool) -> int:
     """Train both, print the table, write the page."""
     from grokscope.draw.arms import Arm
-    from grokscope.engine.execution import train
+    from grokscope.engine.planning import train
     from grokscope.pages.run import write_page
     from grokscope.store import Store
     from grokscope.terminal import Watch, outcome_table, phase_table, say
@@ -43,7 +43,7 @@ def run_demo(store: Path | None, page: Path, quiet: bool) -> int:
     specs = demo_specs()
     names = {spec.id: name for name, spec in specs.items()}
     with Watch(list(specs.values()), names, quiet) as watch:
-        runs = train(specs.values(), Store(store), processes=len(specs), listen=watch)
+        runs = train(specs.values(), Store(store), processes=len(specs), sinks=watch)
     arms = [Arm(names[run.id], (run,)) for run in runs]
     write_page(page, arms, title="Two transformers, one prior", introduction=INTRODUCTION)
     if not quiet:

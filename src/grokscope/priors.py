@@ -11,6 +11,7 @@ from typing import Any
 
 from array_api_compat import array_namespace
 
+from grokscope.errors import SpecError, suggest
 from grokscope.measures.attention import entropy, structural_divergence
 from grokscope.spec import PriorKind
 
@@ -57,6 +58,8 @@ DISTINCT = tuple(dict.fromkeys(PENALTIES.values()))
 
 def penalty_index(kind: PriorKind) -> int:
     """Place of the penalty in DISTINCT: the kind of prior as data, so that it can be swept."""
+    if kind not in PENALTIES:
+        raise SpecError(f"There is no prior {kind!r}.{suggest(kind, PENALTIES)}")
     return DISTINCT.index(PENALTIES[kind])
 
 

@@ -14,8 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from grokscope.engine.events import Event
-from grokscope.observed import AnySpec, ObservedSpec
-from grokscope.spec import RunSpec
+from grokscope.spec import ObservedSpec, RunSpec, Spec
 from grokscope.store import Run, describe
 
 if TYPE_CHECKING:
@@ -252,7 +251,7 @@ def event_text(event: dict[str, Any]) -> str:
     return f"not by {event['observed_until']}" if event["epoch"] is None else str(event["epoch"])
 
 
-def unit_of(spec: AnySpec) -> str:
+def unit_of(spec: Spec) -> str:
     return "steps" if isinstance(spec, ObservedSpec) else "epochs"
 
 

@@ -11,7 +11,7 @@ from benchmarks.worker import Clock
 from benchmarks import breakdown
 from grokscope.claims import reproduction
 from grokscope.engine import execution
-from grokscope.provenance import count_cores
+from grokscope.store.provenance import count_cores
 
 
 def test_inner_time_counts_once():

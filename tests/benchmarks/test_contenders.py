@@ -17,9 +17,9 @@ from benchmarks.textbook import Bagged, Everywhere, General, GeneralAtLast, Shor
 
 from benchmarks import lab, pytorch
 from grokscope.engine.compilation import prepare
-from grokscope.engine.members import shape_of
 from grokscope.models import init, minimal, respond
-from grokscope.recipes import find_recipe
+from grokscope.problems.targets import shape_of
+from grokscope.spec import find_recipe
 from grokscope.tasks import build_task
 
 EPOCHS = 30

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from benchmarks.teams import one_process, process_per_core, take_turns
 
-from grokscope.provenance import count_cores
+from grokscope.store.provenance import count_cores
 
 CHILD = "counting_child"
 

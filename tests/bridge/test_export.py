@@ -11,9 +11,9 @@ import numpy as np
 
 import grokscope as gs
 from grokscope.bridge import export_run
-from grokscope.engine.members import shape_of
 from grokscope.errors import SpecError, StoreError
 from grokscope.models import minimal
+from grokscope.problems.targets import shape_of
 
 CASES = {
     "one head": {},

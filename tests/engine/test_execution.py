@@ -14,7 +14,7 @@ import pytest
 
 import grokscope as gs
 from grokscope.engine import execution as how
-from grokscope.engine.execution import choose_processes, estimate_seconds, in_order
+from grokscope.engine.planning import choose_processes, estimate_seconds, in_order
 from grokscope.spec import to_dict
 
 TRAIN = """
@@ -27,7 +27,7 @@ training.CHUNK_SECONDS = order["chunk"]
 specs = [from_dict(spec) for spec in order["specs"]]
 def listen(event):
     print(event.kind, event.run, event.epoch, flush=True)
-gs.train(specs, order["store"], processes=1, listen=listen)
+gs.train(specs, order["store"], processes=1, sinks=listen)
 """
 
 
@@ -129,14 +129,14 @@ def test_a_dead_holder_is_succeeded(tiny, store):
 def test_worker_processes_do_the_work(tiny, store):
     specs = gs.sweep(tiny, {"seed": range(4)})
     events = []
-    runs = gs.train(specs, store, processes=2, listen=events.append)
+    runs = gs.train(specs, store, processes=2, sinks=events.append)
     assert [run.status for run in runs] == ["finished"] * 4
     kinds = [event.kind for event in events]
     assert kinds.count("started") == kinds.count("finished") == 4
     segment = runs[0].provenance["segments"][0]
     assert segment["threads"] == max(1, len(os.sched_getaffinity(0)) // 2)
     events.clear()
-    gs.train(specs, store, processes=2, listen=events.append)
+    gs.train(specs, store, processes=2, sinks=events.append)
     assert [event.kind for event in events] == ["skipped"] * 4
 
 

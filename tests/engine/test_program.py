@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 import grokscope as gs
-from grokscope.engine.members import make_member
-from grokscope.engine.program import _cross_entropy, draw_batch, make_program, measure
+from grokscope.engine.program import _cross_entropy, draw_batch, make_member, make_program, measure
 from grokscope.models import minimal
 
 

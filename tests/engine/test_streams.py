@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 import grokscope as gs
-from grokscope.engine.members import make_member
-from grokscope.engine.program import make_program, measure
+from grokscope.engine.program import make_member, make_program, measure
 from grokscope.models import minimal, transformer
 
 SPEC = gs.RunSpec().replace(

@@ -69,7 +69,7 @@ def test_old_run_resumes(old_store):
     partial = old_store.get(PARTIAL)
     before = partial.curve
     events = []
-    (run,) = gs.train(partial.spec, old_store, listen=events.append)
+    (run,) = gs.train(partial.spec, old_store, sinks=events.append)
     resumed = [event for event in events if event.kind == "resumed"]
     assert [event.epoch for event in resumed] == [before["epoch"][-1]]
     assert run.status == "finished"

@@ -5,14 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from grokscope.measures.outcomes import find_event, find_phases
-from grokscope.spec import TrainingSpec
+from grokscope.spec import EventRule, TrainingSpec
 
 TRAINING = TrainingSpec()
 
 
 def event(values, threshold=0.95, persistence=3):
     epochs = np.arange(len(values)) * 10
-    return find_event(epochs, np.array(values), "test_accuracy", threshold, persistence)
+    rule = EventRule("grokked", "test_accuracy", threshold, persistence)
+    return find_event({"epoch": epochs, "test_accuracy": np.array(values)}, rule)
 
 
 def test_persistence():

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 import grokscope as gs
-from grokscope.engine.members import make_member
+from grokscope.engine.program import make_member
 from grokscope.models import minimal
 from grokscope.papers.structural_inference.certificates import certify, summarise
 from grokscope.papers.structural_inference.certificates.checks import (

@@ -12,10 +12,10 @@ import pytest
 from test_figures import STUDIES, evidence_of, make_up, points
 
 import grokscope as gs
-from grokscope.engine.members import shape_of
 from grokscope.models import minimal
 from grokscope.papers.structural_inference import heads, tasks, width
 from grokscope.papers.structural_inference.figures import geometry, marks
+from grokscope.problems.targets import shape_of
 from grokscope.tasks import build_task
 
 SMALL = gs.RunSpec().replace(**{"task.modulus": 7, "task.alphabet": 3, "model.hidden": 24})

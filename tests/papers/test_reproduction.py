@@ -279,7 +279,7 @@ def test_a_failed_teacher_leaves_the_tables(store, tmp_path):
     paper = replace(PAPER, studies=(replace(PAPER.studies[0], arms=arms),))
     work = reproduction.survey(paper.studies, "smoke", None, store)
     with pytest.raises(GrokscopeError, match="finished"):
-        reproduction.carry_out(paper, work, "smoke", store, tmp_path, listen=ignore)
+        reproduction.carry_out(paper, work, "smoke", store, tmp_path, sinks=ignore)
     tables = reproduction.read_all(paper, tmp_path)["smoke"]
     assert sorted(tables.runs["status"]) == ["failed", "finished"]
 

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import grokscope as gs
-from grokscope.engine.members import find_targets, make_member
+from grokscope.engine.program import make_member
+from grokscope.problems.targets import find_targets
 from grokscope.tasks import build_task, infer_posterior, inference
 from grokscope.tasks.inference import find_determining_sets
 

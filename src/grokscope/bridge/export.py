@@ -74,7 +74,10 @@ def export_run(run: Run, epoch: int | None = None) -> ExportedModel:
 
     Attention that was frozen stays so: as one posterior where it is the same for every example,
     else for the task's examples in their order (`grokscope.build_task`)."""
-    from grokscope.engine.members import find_targets, shape_of  # JAX, which the bridge else avoids
+    from grokscope.problems.targets import (  # JAX, which the bridge else avoids
+        find_targets,
+        shape_of,
+    )
     from grokscope.store import Store
     from grokscope.tasks import build_task
 

@@ -28,10 +28,9 @@ from grokscope.bridge.scoring import Score, move, score_batch
 from grokscope.errors import SpecError, StoreError
 from grokscope.measures.attention import measure_attention, measure_routing, structural_divergence
 from grokscope.measures.outcomes import conclude
-from grokscope.observed import ObservedSpec, Setting, WatchSpec
-from grokscope.provenance import find_commit, new_segment
-from grokscope.spec import OptimiserSpec, PriorSpec, TrainingSpec
+from grokscope.spec import ObservedSpec, OptimiserSpec, PriorSpec, Setting, TrainingSpec, WatchSpec
 from grokscope.store import CURVE, Run, Store
+from grokscope.store.provenance import find_commit, new_segment
 
 EVERY = 100  # steps between two rows unless told otherwise
 WRITE_SECONDS = 1.0  # between two writes of the curve

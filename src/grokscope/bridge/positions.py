@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from grokscope.bridge.calls import CaptureError
-from grokscope.observed import PER_EXAMPLE
+from grokscope.spec import PER_EXAMPLE
 
 Query = int | Iterable[int] | Callable[[Any], Tensor]
 Informative = Iterable[int] | Callable[[Any], Tensor] | None

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import importlib
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from grokscope.claims.evidence import Tables, collect, read_tables, write_tables
 from grokscope.claims.studies import SCALES, Paper, Planned, ScaleName, Study, plan
-from grokscope.engine.execution import (
+from grokscope.engine.planning import (
     choose_processes,
     estimate_seconds,
     expected_seconds,
@@ -24,7 +24,7 @@ from grokscope.store import Run, Store
 from grokscope.terminal import clock
 
 if TYPE_CHECKING:
-    from grokscope.engine.events import Listener
+    from grokscope.engine.events import Sink
 
 PAPERS = {"structural-inference": "grokscope.papers.structural_inference.paper"}
 STARTING = 1.0  # seconds to make a run's data and to write it down, whatever its size
@@ -104,13 +104,18 @@ def describe_work(work: Work, scale: ScaleName) -> str:
 
 
 def carry_out(
-    paper: Paper, work: Work, scale: ScaleName, store: Store, results: Path, listen: Listener
+    paper: Paper,
+    work: Work,
+    scale: ScaleName,
+    store: Store,
+    results: Path,
+    sinks: Sink | Iterable[Sink],
 ) -> None:
     """Train what is left and write the tables of this scale. What cannot be trained, such as the
     pupil of a teacher that failed, is complained of when the rest is safe."""
     refused = None
     try:
-        train(work.specs, store, listen=listen)
+        train(work.specs, store, sinks=sinks)
     except GrokscopeError as error:
         refused = error
     folder = results / paper.name / scale

@@ -8,8 +8,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from grokscope.observed import AnySpec, ObservedSpec
-from grokscope.spec import RunSpec, TaskSpec, canonical_json, flatten, to_dict
+from grokscope.spec import (
+    ObservedSpec,
+    RunSpec,
+    Spec,
+    TaskSpec,
+    flatten,
+    to_dict,
+)
 from grokscope.store import Run, shorten
 
 
@@ -36,7 +42,7 @@ def group_runs(runs: Iterable[Run]) -> list[Arm]:
     return [Arm(label, group) for label, group in zip(labels, members, strict=True)]
 
 
-def label_specs(specs: Sequence[AnySpec]) -> list[str]:
+def label_specs(specs: Sequence[Spec]) -> list[str]:
     """What sets each of these specs apart from the others, in a few words."""
     if len(specs) == 1:
         return [describe_subject(specs[0])]
@@ -50,7 +56,7 @@ def label_specs(specs: Sequence[AnySpec]) -> list[str]:
     return [", ".join(_phrases(field, varying)) for field in fields]
 
 
-def _label_observed(specs: Sequence[AnySpec]) -> list[str]:
+def _label_observed(specs: Sequence[Spec]) -> list[str]:
     """Arms among which some are models of the user's: by name, then by what else differs."""
     changes = [
         {**spec.changed(), "name": describe_subject(spec), "prior": _prior_phrase(spec)}
@@ -70,13 +76,13 @@ def _label_observed(specs: Sequence[AnySpec]) -> list[str]:
     return labels
 
 
-def _prior_phrase(spec: AnySpec) -> str:
+def _prior_phrase(spec: Spec) -> str:
     prior = spec.prior
     fields = {f"prior.{name}": value for name, value in vars(prior).items()}
     return _describe_prior({**fields, "prior.kind": prior.kind if prior.strength else "none"})
 
 
-def describe_subject(spec: AnySpec) -> str:
+def describe_subject(spec: Spec) -> str:
     """What a run is about: its task, or what the user calls it."""
     return spec.name if isinstance(spec, ObservedSpec) else describe_task(spec.task)
 
@@ -100,7 +106,7 @@ def describe_task(task: TaskSpec) -> str:
     return f"{rule}, distractors from {task.alphabet} tokens" if task.alphabet > 1 else rule
 
 
-def _without_seeds(spec: AnySpec) -> AnySpec:
+def _without_seeds(spec: Spec) -> Spec:
     if isinstance(spec, ObservedSpec):
         return dataclasses.replace(spec, seed=0)
     return spec.replace(**{"seed": 0, "task.seed": -1})
@@ -108,7 +114,7 @@ def _without_seeds(spec: AnySpec) -> AnySpec:
 
 def _effective(spec: RunSpec) -> dict[str, Any]:
     """Fields that matter and differ from the defaults: a prior without strength is no prior."""
-    return dict(flatten(json.loads(canonical_json(spec))))
+    return dict(flatten(json.loads(spec.canonical_json())))
 
 
 def _phrases(fields: Mapping[str, Any], varying: list[str]) -> list[str]:

@@ -9,8 +9,7 @@ import altair as alt
 
 from grokscope.draw import layers
 from grokscope.draw.reading import Reading
-from grokscope.observed import PER_EXAMPLE, AnySpec, ObservedSpec, WatchSpec
-from grokscope.spec import TaskSpec
+from grokscope.spec import PER_EXAMPLE, ObservedSpec, Spec, TaskSpec, WatchSpec
 
 ROW, LEAST, MOST = 26, 120, 420  # pixels: of a row, of the whole
 
@@ -52,7 +51,7 @@ def name_watched(watch: WatchSpec, count: int) -> Names:
     ]
 
 
-def name_cells(cells: list[dict[str, Any]], spec: AnySpec) -> tuple[list[dict[str, Any]], Names]:
+def name_cells(cells: list[dict[str, Any]], spec: Spec) -> tuple[list[dict[str, Any]], Names]:
     """The cells with the names of their positions, and all the names."""
     count = max(cell["position"] for cell in cells) + 1
     if isinstance(spec, ObservedSpec):

@@ -12,11 +12,10 @@ from grokscope.errors import StoreError
 from grokscope.measures.outcomes import (
     EventTime,
     Phase,
-    find_grokking,
-    find_memorisation,
+    find_events,
     find_phases,
 )
-from grokscope.observed import AnySpec, ObservedSpec
+from grokscope.spec import ObservedSpec, Spec
 from grokscope.store import CURVE, Run, Status
 
 
@@ -25,7 +24,7 @@ class Reading:
     """What is known of a run now. A run without rows has no events and no phases."""
 
     run_id: str
-    spec: AnySpec
+    spec: Spec
     status: Status
     curve: pl.DataFrame
     memorised: EventTime | None
@@ -74,8 +73,8 @@ def read_run(run: Run) -> Reading:
         if len(curve):
             wanted = ("epoch", "train_accuracy", "test_accuracy", "divergence")
             columns = {name: curve[name].to_numpy() for name in wanted if name in curve.columns}
-            memorised = find_memorisation(columns, run.about.training)
-            grokked = find_grokking(columns, run.about.training)
+            events = find_events(columns, run.about)
+            memorised, grokked = events["memorised"], events["grokked"]
             phases = tuple(find_phases(columns, run.about.training))
             final = {
                 name: float(value)

@@ -1,6 +1,8 @@
-"""Trains groups of runs as compiled programs, in chunks, resumably."""
+"""Trains runs as compiled programs, in chunks, resumably. Knows nothing of what is learned."""
 
-from grokscope.engine.events import Event
-from grokscope.engine.execution import Executor, InProcess, LocalProcesses, train
+from grokscope.engine.events import Event, Sink
+from grokscope.engine.executors import Executor, InProcess, LocalProcesses
+from grokscope.engine.orders import Order
+from grokscope.engine.planning import train
 
-__all__ = ["Event", "Executor", "InProcess", "LocalProcesses", "train"]
+__all__ = ["Event", "Executor", "InProcess", "LocalProcesses", "Order", "Sink", "train"]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 EventKind = Literal["skipped", "started", "resumed", "advanced", "finished", "failed", "warned"]
 
@@ -16,8 +16,14 @@ class Event:
     run: str
     epoch: int = 0
     epochs: int = 0
-    row: dict[str, float] = field(default_factory=dict)  # the latest scalars of the curve
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    """Every row of the curve since the last event of this run; all of them if it was resumed."""
     message: str = ""
+
+    @property
+    def row(self) -> dict[str, Any]:
+        """The latest row, empty if there is none."""
+        return self.rows[-1] if self.rows else {}
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -27,8 +33,16 @@ class Event:
         return Event(**json.loads(text))
 
 
-Listener = Callable[[Event], None]
+Sink = Callable[[Event], None]
+"""Whatever listens: a terminal, a notebook, a tracker, the browser lab."""
 
 
-def ignore(event: Event) -> None:
-    """The listener of those who do not listen."""
+def fan_out(sinks: Sink | Iterable[Sink]) -> Sink:
+    """One sink that tells several."""
+    listed = [sinks] if callable(sinks) else list(sinks)
+
+    def tell(event: Event) -> None:
+        for sink in listed:
+            sink(event)
+
+    return tell

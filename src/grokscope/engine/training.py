@@ -2,7 +2,7 @@
 
 A group is one run (one-by-one execution) or several runs of equal form whose arrays are stacked
 (`vmap`). Both go through the same loop: call the compiled program for about a second, write a
-resume point for each run, go on.
+resume point for each run, and so on.
 """
 
 from __future__ import annotations
@@ -16,14 +16,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from grokscope.engine.events import Event, EventKind, Listener
-from grokscope.engine.members import Form, Member
-from grokscope.engine.program import BLOCK, State, make_program
+from grokscope.engine.events import Event, EventKind, Sink
+from grokscope.engine.program import BLOCK, Form, Member, State, make_program
 from grokscope.errors import StoreError
 from grokscope.measures.outcomes import conclude
-from grokscope.provenance import new_segment
-from grokscope.spec import RunSpec
+from grokscope.spec import Spec
 from grokscope.store import Run, Store
+from grokscope.store.provenance import new_segment
 
 CHUNK_SECONDS = 1.0  # between two resume points, and two signs of life
 
@@ -32,51 +31,68 @@ CHUNK_SECONDS = 1.0  # between two resume points, and two signs of life
 class Progress:
     """One run of a group: its entry in the store and its curve so far."""
 
-    spec: RunSpec
+    spec: Spec
     run: Run
     blocks: list[dict[str, np.ndarray]]
     segments: list[dict[str, Any]]
 
+    told: int = 0  # rows that events have carried
+
     @property
     def curve(self) -> dict[str, np.ndarray]:
-        first = self.blocks[0]
-        return {name: np.concatenate([b[name] for b in self.blocks]) for name in first}
+        """All rows. A measure that is newer than the run is empty before it was first taken."""
+        names = dict.fromkeys(name for block in self.blocks for name in block)
+        return {
+            name: np.concatenate([_column(block, name, self.blocks[-1]) for block in self.blocks])
+            for name in names
+        }
 
     @property
     def epoch(self) -> int:
         return int(self.blocks[-1]["epoch"][-1]) if self.blocks else 0
 
     def event(self, kind: EventKind, message: str = "") -> Event:
-        row = {}
-        if self.blocks:
-            last = {name: column[-1] for name, column in self.blocks[-1].items()}
-            row = {name: float(value) for name, value in last.items() if value.ndim == 0}
-        return Event(kind, self.run.id, self.epoch, self.spec.training.epochs, row, message)
+        rows = []
+        before = 0
+        for block in self.blocks:
+            count = len(block["epoch"])
+            for index in range(max(self.told - before, 0), count):
+                rows.append({name: column[index].tolist() for name, column in block.items()})
+            before += count
+        self.told = before
+        return Event(kind, self.run.id, self.epoch, self.spec.training.epochs, rows, message)
+
+
+def _column(block: dict[str, np.ndarray], name: str, like: dict[str, np.ndarray]) -> np.ndarray:
+    if name in block:
+        return block[name]
+    shape = like[name].shape[1:] if name in like else ()
+    return np.full((len(block["epoch"]), *shape), np.nan, np.float32)
 
 
 def train_group(
-    specs: Sequence[RunSpec],
+    specs: Sequence[Spec],
     form: Form,
     members: Sequence[Member],
     store: Store,
-    listen: Listener,
+    sink: Sink,
 ) -> None:
     """Train runs that this process has claimed. Several specs are trained as one batch."""
     batched = len(specs) > 1
     execution = f"vmap of {len(specs)}" if batched else "one by one"
-    with jax.enable_x64(form.double_loss):
+    with jax.enable_x64(form.problem.double):
         program = make_program(form, batched)
         group = [_open(spec, store, execution) for spec in specs]
         states = [
-            _restore(progress, make_program(form).init(member), store, listen)
+            _restore(progress, make_program(form).init(member), store, sink)
             for progress, member in zip(group, members, strict=True)
         ]
         state = _stack(states) if batched else states[0]
         member = _stack(list(members)) if batched else members[0]
-        _loop(program.advance, state, member, group, store, listen, batched)
+        _loop(program.advance, state, member, group, store, sink, batched)
 
 
-def _open(spec: RunSpec, store: Store, execution: str) -> Progress:
+def _open(spec: Spec, store: Store, execution: str) -> Progress:
     run = store.begin(spec)
     try:
         segments = run.provenance["segments"]
@@ -85,19 +101,19 @@ def _open(spec: RunSpec, store: Store, execution: str) -> Progress:
     return Progress(spec, run, [], [*segments, new_segment(0, execution)])
 
 
-def _restore(progress: Progress, fresh: State, store: Store, listen: Listener) -> State:
-    """The state to go on from. A resume point that cannot be read is set aside, not lost."""
+def _restore(progress: Progress, fresh: State, store: Store, sink: Sink) -> State:
+    """The state to resume from. A resume point that cannot be read is set aside, not lost."""
     try:
         saved = store.load_progress(progress.run)
         state = None if saved is None else _unflatten(fresh, saved[0])
     except StoreError as error:
         moved = store.set_aside(progress.run.path / "resume.safetensors")
         message = f"{error} It was moved to {moved}; the run starts again."
-        listen(progress.event("warned", message))
+        sink(progress.event("warned", message))
         saved = state = None
     if saved is None or state is None:
         progress.segments = progress.segments[-1:]
-        listen(progress.event("started"))
+        sink(progress.event("started"))
         return fresh
     curve = saved[1]
     progress.blocks = [
@@ -109,7 +125,7 @@ def _restore(progress: Progress, fresh: State, store: Store, listen: Listener) -
         }
     ]
     progress.segments[-1]["from_epoch"] = progress.epoch
-    listen(progress.event("resumed"))
+    sink(progress.event("resumed"))
     return state
 
 
@@ -119,7 +135,7 @@ def _loop(
     member: Any,
     group: list[Progress],
     store: Store,
-    listen: Listener,
+    sink: Sink,
     batched: bool,
 ) -> None:
     rows = 1  # the first call measures how long a row takes
@@ -139,30 +155,30 @@ def _loop(
             count = int(written[index] if batched else written)
             progress.blocks.append({name: column[:count] for name, column in here.items()})
             progress.segments[-1]["seconds"] += seconds / len(going)
-            done[index] = _save(progress, states[index], store, listen)
+            done[index] = _save(progress, states[index], store, sink)
         most = int(np.max(written))
         if most:
             # The first call may have compiled; growing at most fourfold forgets that quickly.
             rows = int(np.clip(asked * CHUNK_SECONDS / seconds, 1, min(BLOCK, 4 * asked)))
 
 
-def _save(progress: Progress, state: Any, store: Store, listen: Listener) -> bool:
+def _save(progress: Progress, state: Any, store: Store, sink: Sink) -> bool:
     """Write what there is; True if the run is over."""
     run, curve = progress.run, progress.curve
     provenance = {"segments": progress.segments}
     if _rows_to_snapshot(progress, after=False) == 0:
-        store.save_snapshot(run, progress.epoch, state.params)
+        store.save_snapshot(run, progress.epoch, _flatten(state.params))
     if not state.finished:
         store.save_progress(run, curve, _flatten(state), provenance)
-        listen(progress.event("advanced"))
+        sink(progress.event("advanced"))
         return False
     outcome = conclude(progress.spec, curve, int(state.failed))
-    store.finish(run, curve, state.params, outcome, provenance)
-    listen(progress.event("failed" if outcome["status"] == "failed" else "finished"))
+    store.finish(run, curve, _flatten(state.params), outcome, provenance)
+    sink(progress.event("failed" if outcome["status"] == "failed" else "finished"))
     return True
 
 
-def snapshot_rows(spec: RunSpec) -> list[int]:
+def snapshot_rows(spec: Spec) -> list[int]:
     """Rows (0 is the initial one) after which the weights are kept."""
     training = spec.training
     total = -(-training.epochs // training.log_every)

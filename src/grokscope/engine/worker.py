@@ -21,12 +21,17 @@ def main() -> int:
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a user's rule prints is no event
     order = sys.stdin.readline()
     threading.Thread(target=_stop_with_master, daemon=True).start()
-    from grokscope.engine.execution import run_worker
+    from grokscope.engine.orders import Order, carry_out
+    from grokscope.errors import GrokscopeError
 
     def tell(event: Event) -> None:
         print(event.to_json(), file=events, flush=True)
 
-    return run_worker(order, tell)
+    try:
+        carry_out(Order.from_json(order), tell)
+    except GrokscopeError:
+        return 1  # the master meets the same error and tells it
+    return 0
 
 
 def _stop_with_master() -> None:

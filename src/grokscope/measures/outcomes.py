@@ -12,13 +12,14 @@ from typing import Any, Literal
 
 import numpy as np
 
-from grokscope.observed import AnySpec
-from grokscope.spec import TrainingSpec
+from grokscope.spec import EventRule, Spec, TrainingSpec
+from grokscope.spec.run import grokking_events
 
 
 @dataclass(frozen=True)
 class EventTime:
-    """First row from which `measure` stays at or above `threshold` for `persistence` rows."""
+    """First row from which `measure` stays at or above `threshold` (below, unless `rising`) for
+    `persistence` rows."""
 
     measure: str
     threshold: float
@@ -26,6 +27,7 @@ class EventTime:
     epoch: int | None  # None: not seen
     # Last epoch of the curve: the censoring time where epoch is None; None if never measured.
     observed_until: int | None
+    rising: bool = True
 
     @property
     def censored(self) -> bool:
@@ -47,24 +49,23 @@ class Phase:
         return self.start is not None
 
 
-def find_event(
-    epochs: np.ndarray, values: np.ndarray, measure: str, threshold: float, persistence: int
-) -> EventTime:  # (rows,), (rows,)
-    """The first epoch that opens `persistence` rows in a row at or above the threshold.
+def find_event(curve: Mapping[str, np.ndarray], rule: EventRule) -> EventTime:
+    """The first epoch that opens `persistence` rows in a row on the right side of the threshold.
 
     Near the end of the curve fewer rows are left; they do not count, so a last-minute crossing is
     censored rather than believed.
     """
-    above = np.asarray(values) >= threshold
-    run = 0
+    epochs, values = np.asarray(curve["epoch"]), column(curve, rule.measure)
+    good = values >= rule.threshold if rule.rising else values <= rule.threshold
+    length = 0
     epoch = None
-    for index, good in enumerate(above):
-        run = run + 1 if good else 0
-        if run == persistence:
-            epoch = int(epochs[index - persistence + 1])
+    for index, reached in enumerate(good):
+        length = length + 1 if reached else 0
+        if length == rule.persistence:
+            epoch = int(epochs[index - rule.persistence + 1])
             break
     until = int(epochs[-1]) if np.isfinite(values).any() else None
-    return EventTime(measure, threshold, persistence, epoch, until)
+    return EventTime(rule.measure, rule.threshold, rule.persistence, epoch, until, rule.rising)
 
 
 def column(curve: Mapping[str, np.ndarray], name: str) -> np.ndarray:  # (rows,)
@@ -74,24 +75,9 @@ def column(curve: Mapping[str, np.ndarray], name: str) -> np.ndarray:  # (rows,)
     return np.asarray(curve[name])
 
 
-def find_memorisation(curve: Mapping[str, np.ndarray], training: TrainingSpec) -> EventTime:
-    return find_event(
-        curve["epoch"],
-        column(curve, "train_accuracy"),
-        "train_accuracy",
-        training.train_threshold,
-        training.persistence,
-    )
-
-
-def find_grokking(curve: Mapping[str, np.ndarray], training: TrainingSpec) -> EventTime:
-    return find_event(
-        curve["epoch"],
-        column(curve, "test_accuracy"),
-        "test_accuracy",
-        training.test_threshold,
-        training.persistence,
-    )
+def find_events(curve: Mapping[str, np.ndarray], spec: Spec) -> dict[str, EventTime]:
+    """Every event that the run looks for, by name."""
+    return {rule.name: find_event(curve, rule) for rule in spec.events()}
 
 
 RISE = 0.1  # share of the way from the plateau's accuracy to the threshold that counts as rising
@@ -112,8 +98,7 @@ def find_phases(curve: Mapping[str, np.ndarray], training: TrainingSpec) -> list
       its value at memorisation (or the first after it) to the threshold, to the grok time.
     """
     epochs = np.asarray(curve["epoch"])
-    memorised = find_memorisation(curve, training).epoch
-    grokked = find_grokking(curve, training).epoch
+    memorised, grokked = (find_event(curve, rule).epoch for rule in grokking_events(training))
     rules = {
         "memorisation": f"train accuracy >= {training.train_threshold} for "
         f"{training.persistence} rows",
@@ -164,19 +149,23 @@ def find_phases(curve: Mapping[str, np.ndarray], training: TrainingSpec) -> list
     ]
 
 
-def conclude(spec: AnySpec, curve: Mapping[str, np.ndarray], failed: int = -1) -> dict[str, Any]:
+def conclude(spec: Spec, curve: Mapping[str, np.ndarray], failed: int = -1) -> dict[str, Any]:
     """The outcome of a curve: event times, phases, why it ended, and the last row."""
     training = spec.training
     epochs = int(curve["epoch"][-1])
-    reason = "not finite" if failed >= 0 else "budget" if epochs >= training.epochs else "grokked"
+    events = find_events(curve, spec)
+    reason = "not finite" if failed >= 0 else training.stop
+    if failed < 0 and epochs >= training.epochs:
+        reason = "budget"
     return {
         "status": "failed" if failed >= 0 else "finished",
         "ended_by": reason,
         "failed_at": failed if failed >= 0 else None,
         "epochs": epochs,
-        "memorised": asdict(find_memorisation(curve, training)),
-        "grokked": asdict(find_grokking(curve, training)),
-        "phases": [asdict(phase) for phase in find_phases(curve, training)],
+        **{name: asdict(event) for name, event in events.items()},
+        "phases": [asdict(phase) for phase in find_phases(curve, training)]
+        if {"memorised", "grokked"} <= events.keys()
+        else [],
         "final": {n: float(c[-1]) for n, c in curve.items() if c.ndim == 1 and n != "epoch"},
     }
 

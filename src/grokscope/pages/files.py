@@ -14,7 +14,7 @@ import jinja2
 import vl_convert
 
 from grokscope.errors import SpecError, StoreError
-from grokscope.files import replace_file
+from grokscope.store.files import replace_file
 
 SUFFIXES = (".png", ".svg", ".html", ".json")
 

@@ -20,7 +20,6 @@ from grokscope.draw.layers import ROOM, Panel
 from grokscope.draw.panels import PANELS
 from grokscope.draw.reading import Reading, read_run
 from grokscope.draw.tables import ROWS
-from grokscope.observed import ObservedSpec
 from grokscope.pages import facts
 from grokscope.pages.files import (
     read_resource,
@@ -29,7 +28,7 @@ from grokscope.pages.files import (
     vega_bundle,
     write_file,
 )
-from grokscope.spec import RunSpec
+from grokscope.spec import ObservedSpec, RunSpec
 
 TITLE = "What happened in these runs"
 

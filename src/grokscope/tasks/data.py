@@ -26,6 +26,7 @@ class TaskData:
     classes: int
     cycle: np.ndarray  # operand tokens in the order in which the task is a cyclic group, or empty
     determined: tuple[int, ...] = ()  # positions of a stream whose label depends on what was seen
+    structured: bool = True  # is the oracle known?
 
     @property
     def length(self) -> int:

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-import importlib
-import importlib.util
-import inspect
 import itertools
-import sys
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 
 from grokscope.errors import SpecError
-from grokscope.spec import TaskSpec
-from grokscope.validation import check_space
+from grokscope.parts import load_function, refer
+from grokscope.spec.sections import TaskSpec, check_space
 
 Rule = Callable[[np.ndarray, int], np.ndarray]
 
@@ -92,20 +88,13 @@ def custom_task(rule: Rule, **fields: object) -> TaskSpec:
 
     spec = RunSpec(task=custom_task(larger, modulus=31))
     """
-    file = inspect.getsourcefile(rule)
-    place = file if file and Path(file).exists() else rule.__module__
-    spec = TaskSpec(kind="custom", rule=f"{place}:{rule.__name__}", **fields)  # type: ignore[arg-type]
-    return pin_rule(spec, rule)
+    return pin_rule(TaskSpec(kind="custom", rule=refer(rule), **fields), rule)  # type: ignore[arg-type]
 
 
 def pin_rule(task: TaskSpec, rule: Rule | None = None) -> TaskSpec:
     """The task with the fingerprint of its rule. A rule that computes something else than the
     fingerprint says is refused: it would be another run under the same name."""
-    if task.kind != "custom":
-        return task
-    from dataclasses import replace
-
-    rule = rule or load_rule(task.rule)
+    rule = rule or load_function(task.rule, "the rule")
     grid = probe_operands(task)
     labels = call_rule(rule, grid, task.modulus, task.rule)
     fingerprint = hashlib.sha256(labels.astype("<i8").tobytes()).hexdigest()[:16]
@@ -152,37 +141,3 @@ def call_rule(rule: Rule, operands: np.ndarray, modulus: int, name: str) -> np.n
     if labels.max() > 100_000:
         raise SpecError(f"The rule {name} gave the label {labels.max()}; that is too many classes.")
     return labels.astype(np.int64)
-
-
-def load_rule(reference: str) -> Rule:
-    """The function behind `file.py:function` or `module:function`."""
-    place, _, name = reference.rpartition(":")
-    try:
-        module = _load_file(place) if place.endswith(".py") else importlib.import_module(place)
-    except Exception as error:  # it is the user's code: anything may happen
-        raise SpecError(f"Cannot load the rule {reference}: {error}.") from error
-    rule = getattr(module, name, None)
-    if not callable(rule):
-        raise SpecError(f"{place} has no function {name}.")
-    return rule
-
-
-def lives_in_main(reference: str) -> bool:
-    """Is the rule part of the script that is running, or of a notebook?"""
-    place = reference.rpartition(":")[0]
-    file = getattr(sys.modules.get("__main__"), "__file__", None)
-    return place == "__main__" or bool(file and Path(file).resolve() == Path(place).resolve())
-
-
-def _load_file(place: str):
-    path = Path(place).expanduser().resolve()
-    if lives_in_main(f"{place}:"):
-        return sys.modules["__main__"]  # a script that trains its own rule is not run twice
-    if not path.exists():
-        raise OSError(f"there is no file {place}")
-    spec = importlib.util.spec_from_file_location(f"grokscope_rule_{path.stem}", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module

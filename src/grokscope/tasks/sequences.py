@@ -8,44 +8,62 @@ from __future__ import annotations
 import numpy as np
 
 from grokscope.errors import SpecError
-from grokscope.spec import TaskSpec
+from grokscope.parts import load_function
+from grokscope.spec.sections import TaskSpec, check_space, is_prime
 from grokscope.tasks.data import TaskData
 from grokscope.tasks.rules import (
     BUILT_IN,
     call_rule,
-    load_rule,
     pin_rule,
     primitive_root_cycle,
     unravel,
 )
-from grokscope.validation import check_space, is_prime, operand_values
 
 MOST_EXAMPLES = 2_000_000
 
 
-def build_task(task: TaskSpec, seed: int = 0) -> TaskData:
-    """The examples of a task. Pure: the same spec and seed give the same arrays, everywhere."""
-    seed = task.seed if task.seed >= 0 else seed
-    # One stream per choice, so that e.g. another alphabet leaves the split alone.
-    sample, place, noise, cut = (np.random.default_rng([seed, stream]) for stream in range(4))
-    if task.kind == "parity_stream":
-        return _build_stream(task, sample, cut)
-    if task.kind == "parity":
-        bits = _draw_examples(task, 2, task.bits, sample)
-        positions = np.tile(_spread(task.operands, task.bits), (len(bits), 1))
-        operands = np.take_along_axis(bits, positions, axis=1)
-        tokens = np.concatenate([bits, np.full((len(bits), 1), 2)], axis=1)
-        vocabulary = 3
+def _streams(task: TaskSpec, seed: int) -> list[np.random.Generator]:
+    """A stream of random numbers per choice (examples, places, distractors, split), so that another
+    alphabet, say, leaves the split alone."""
+    return [np.random.default_rng([seed, stream]) for stream in range(4)]
+
+
+def build_sequences(task: TaskSpec, seed: int) -> TaskData:
+    """Operands among distractors, the query last."""
+    sample, place, noise, cut = _streams(task, seed)
+    values = task.values
+    if task.kind == "division":
+        operands = _draw_fractions(task, values, sample)
     else:
-        values = operand_values(task)
-        if task.kind == "division":
-            operands = _draw_fractions(task, values, sample)
-        else:
-            operands = _draw_examples(task, values, task.operands, sample)
-        length = task.length or 2 * task.operands + 1
-        positions = _place(task, len(operands), length, place)
-        tokens, vocabulary = _fill(task, operands, positions, length, values, noise)
+        operands = _draw_examples(task, values, task.operands, sample)
+    length = task.length or 2 * task.operands + 1
+    positions = _place(task, len(operands), length, place)
+    tokens, vocabulary = _fill(task, operands, positions, length, values, noise)
     labels = label_operands(task, operands)
+    classes = int(labels.max()) + 1 if task.kind == "custom" else values
+    return _assemble(task, tokens, vocabulary, operands, positions, labels, classes, cut)
+
+
+def build_parity(task: TaskSpec, seed: int) -> TaskData:
+    """Random bits and the query; the label is the parity of some of them."""
+    sample, _, _, cut = _streams(task, seed)
+    bits = _draw_examples(task, 2, task.bits, sample)
+    positions = np.tile(_spread(task.operands, task.bits), (len(bits), 1))
+    operands = np.take_along_axis(bits, positions, axis=1)
+    tokens = np.concatenate([bits, np.full((len(bits), 1), 2)], axis=1)
+    return _assemble(task, tokens, 3, operands, positions, label_operands(task, operands), 2, cut)
+
+
+def _assemble(
+    task: TaskSpec,
+    tokens: np.ndarray,
+    vocabulary: int,
+    operands: np.ndarray,
+    positions: np.ndarray,
+    labels: np.ndarray,
+    classes: int,
+    cut: np.random.Generator,
+) -> TaskData:
     oracle = np.zeros(tokens.shape, np.float32)
     np.put_along_axis(oracle, positions, np.float32(1 / task.operands), axis=1)
     train, test = _split(task, operands, cut)
@@ -58,16 +76,15 @@ def build_task(task: TaskSpec, seed: int = 0) -> TaskData:
         test=test,
         mirrored=_find_mirrored(task, operands, train, test),
         vocabulary=vocabulary,
-        classes=_count_classes(task, labels),
+        classes=classes,
         cycle=_cycle(task),
     )
 
 
-def _build_stream(
-    task: TaskSpec, sample: np.random.Generator, cut: np.random.Generator
-) -> TaskData:
+def build_stream(task: TaskSpec, seed: int) -> TaskData:
     """Streams of blocks, each some random bits and then the parity of k of them, to be predicted
-    token by token. Only the parities can be known; the model sees all tokens but the last."""
+    token by token. Only the parities can be known; the model sees all tokens except the last."""
+    sample, _, _, cut = _streams(task, seed)
     blocks, bits, k = task.blocks, task.bits, task.operands
     drawn = _draw_examples(task, 2, blocks * bits, sample).reshape(-1, blocks, bits)
     informative = _spread(k, bits)
@@ -164,24 +181,16 @@ def _fill(
 def label_operands(task: TaskSpec, operands: np.ndarray) -> np.ndarray:  # (n, k) -> (n,)
     """The task's rule."""
     if task.kind == "custom":
-        rule = load_rule(task.rule)
+        rule = load_function(task.rule, "the rule")
         pin_rule(task, rule)
         return call_rule(rule, operands, task.modulus, task.rule)
     argument = task.symbols if task.kind == "permutation" else task.modulus
     return BUILT_IN[task.kind](operands.astype(np.int64), argument)
 
 
-def _count_classes(task: TaskSpec, labels: np.ndarray) -> int:
-    if task.kind == "parity":
-        return 2
-    if task.kind == "custom":
-        return int(labels.max()) + 1
-    return operand_values(task)
-
-
 def _orbits(task: TaskSpec, operands: np.ndarray) -> np.ndarray:
     """A number for each example, equal for equal operands in any order.  (n,)"""
-    base = operand_values(task)
+    base = task.values
     if base**task.operands >= 2**62:
         raise SpecError(f"{task.operands} operands of {base} values are too many to compare.")
     return np.sort(operands, axis=1) @ base ** np.arange(task.operands)

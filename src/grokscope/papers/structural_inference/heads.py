@@ -17,12 +17,12 @@ from grokscope.claims.evidence import ArmRuns, Evidence
 from grokscope.claims.judgements import Faster, Separation, Share
 from grokscope.claims.studies import Claim, ScaleName, Setting, Study
 from grokscope.claims.verdicts import roc_area
-from grokscope.engine.members import shape_of, structure_threshold
 from grokscope.measures.attention import weakest_weight
 from grokscope.models import minimal
 from grokscope.papers.structural_inference import figures
 from grokscope.papers.structural_inference.quantities import STRUCTURED
 from grokscope.papers.structural_inference.settings import base
+from grokscope.problems.targets import shape_of
 from grokscope.spec import RunSpec
 from grokscope.store import Run
 from grokscope.tasks import build_task
@@ -87,7 +87,7 @@ def summarise(run: Run) -> dict[str, float | None]:
     weakest = weakest_weight(attention, data.oracle[:, None, :])  # (n, H)
     pooled = weakest_weight(attention.mean(axis=1), data.oracle)  # (n,)
     by_head = np.sort(weakest.min(axis=0))[::-1]
-    tau = structure_threshold(run.spec)
+    tau = run.spec.structure_threshold
     one_right = bool(((weakest >= tau).mean(axis=0) >= STRUCTURED).any())
     pooled_right = bool((pooled >= tau).mean() >= STRUCTURED)
     return {

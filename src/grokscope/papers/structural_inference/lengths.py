@@ -55,7 +55,7 @@ def arms(setting: Setting, seed: int) -> dict[str, RunSpec]:
 def summarise(run: Run) -> dict[str, float | None]:
     """Accuracy at every length, and how much of it is kept at the longest; no number where there
     was too little to keep."""
-    from grokscope.evaluation import held_out_accuracy
+    from grokscope.probes.held_out import held_out_accuracy
 
     found = {length: held_out_accuracy(run, length=length) for length in (TRAINED, *LENGTHS)}
     general = found[TRAINED] >= run.spec.training.test_threshold

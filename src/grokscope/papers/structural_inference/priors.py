@@ -17,11 +17,11 @@ from grokscope.claims.evidence import Evidence, Sample
 from grokscope.claims.judgements import Faster, Fastest, GainKept
 from grokscope.claims.studies import Claim, ScaleName, Setting, Study
 from grokscope.claims.verdicts import median_time
-from grokscope.engine.members import find_targets
 from grokscope.measures.attention import structural_divergence
 from grokscope.papers.structural_inference import figures
 from grokscope.papers.structural_inference.figures.strips import TEACHING
 from grokscope.papers.structural_inference.settings import settings
+from grokscope.problems.targets import find_targets
 from grokscope.spec import RunSpec
 from grokscope.store import Run, Store
 from grokscope.tasks import build_task

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from grokscope.measures.outcomes import LEAST_FALL, find_event
-from grokscope.spec import RunSpec
+from grokscope.spec import EventRule, RunSpec
 from grokscope.store import Run
 
 STRUCTURED = 0.99  # share of inputs that satisfy the structural condition
@@ -101,13 +101,8 @@ def norm_rate(
 
 def structured(curve: Mapping[str, np.ndarray], spec: RunSpec) -> int | None:
     """First epoch from which 99 % of the inputs satisfy the structural condition."""
-    return find_event(
-        curve["epoch"],
-        curve["structure_share"],
-        "structure_share",
-        STRUCTURED,
-        spec.training.persistence,
-    ).epoch
+    rule = EventRule("structured", "structure_share", STRUCTURED, spec.training.persistence)
+    return find_event(curve, rule).epoch
 
 
 def starved(curve: Mapping[str, np.ndarray], outcome: Mapping[str, Any]) -> float | None:

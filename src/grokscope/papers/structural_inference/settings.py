@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from grokscope.claims.studies import ScaleName, Setting
-from grokscope.recipes import find_recipe
-from grokscope.spec import RunSpec
+from grokscope.spec import RunSpec, find_recipe
 
 REGIMES = {
     "constant": "The distractor positions always hold the same token, as in classic grokking "

@@ -66,7 +66,7 @@ def evaluate(store_root: Path | None, results: Path, quiet: bool) -> None:
     import polars as pl
 
     from grokscope.engine.compilation import prepare
-    from grokscope.engine.execution import train
+    from grokscope.engine.planning import train
     from grokscope.papers.structural_inference.certificates import certify
     from grokscope.store import Store
     from grokscope.terminal import Watch
@@ -75,7 +75,7 @@ def evaluate(store_root: Path | None, results: Path, quiet: bool) -> None:
     store = Store(store_root)
     arms, many = certified_arms(), decoupling.population()
     with Watch([*arms.values(), *many], quiet=quiet) as watch:
-        runs = train([*arms.values(), *many], store, listen=watch)
+        runs = train([*arms.values(), *many], store, sinks=watch)
     certified, others = runs[: len(arms)], runs[len(arms) :]
     tables = [
         certify(one, store).select(pl.lit(name).alias("arm"), pl.all())

@@ -15,11 +15,11 @@ from grokscope.claims.evidence import ArmRuns, Evidence
 from grokscope.claims.judgements import Everywhere, Faster, Trend
 from grokscope.claims.studies import Claim, ScaleName, Setting, Study
 from grokscope.claims.verdicts import median_time
-from grokscope.engine.members import shape_of
 from grokscope.models import minimal
 from grokscope.papers.structural_inference import figures
 from grokscope.papers.structural_inference.certificates.checks import IDENTITY
 from grokscope.papers.structural_inference.settings import settings
+from grokscope.problems.targets import shape_of
 from grokscope.spec import RunSpec
 from grokscope.store import Run
 from grokscope.tasks import build_task

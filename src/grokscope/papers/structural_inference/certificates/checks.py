@@ -16,15 +16,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from grokscope.engine.members import make_member, structure_threshold
 from grokscope.errors import StoreError
 from grokscope.measures.weights import role
 from grokscope.models import minimal
-from grokscope.observed import ObservedSpec
-from grokscope.optim import ORTHOGONALISED
+from grokscope.optim.decoupled import ORTHOGONALISED
 from grokscope.papers.structural_inference import theory
-from grokscope.papers.structural_inference.certificates.inspection import draw_pairs, make_inspector
-from grokscope.spec import OptimiserSpec, RunSpec
+from grokscope.papers.structural_inference.certificates.inspection import (
+    Inspected,
+    draw_pairs,
+    make_inspector,
+)
+from grokscope.problems.routing import build
+from grokscope.spec import ObservedSpec, OptimiserSpec, RunSpec
 from grokscope.store import Run, Store
 from grokscope.tasks import build_task
 
@@ -66,7 +69,7 @@ def certify(run: Run, store: Store | None = None) -> pl.DataFrame:
     store = store or Store(run.path.parent)
     curve = {name: run.curve[name].to_numpy() for name in _SCALARS}
     rows = [
-        *structure_checks(structure_threshold(run.spec), curve),
+        *structure_checks(run.spec.structure_threshold, curve),
         *contraction_checks(run.spec, curve, run.weights()),
         *plateau_checks(run, run.spec.optimiser, curve),
     ]
@@ -121,11 +124,12 @@ def inspect_run(
     run: Run, store: Store, epochs: list[int | None]
 ) -> Iterator[tuple[int, dict[str, float]]]:
     """Numbers of `inspection.inspect` at snapshots (None: the final weights)."""
-    form, member = make_member(run.spec, store)
+    problem, arrays, numbers_of_run = build(run.spec, store)
+    member = Inspected(arrays.train, arrays.test, numbers_of_run)
     pairs = jax.tree.map(
         jnp.asarray, draw_pairs(run.spec, build_task(run.spec.task, run.spec.seed))
     )
-    inspector = make_inspector(form.shape)
+    inspector = make_inspector(problem.shape)
     last = run.outcome["epochs"]
     for epoch in epochs:
         params = {name: jnp.asarray(array) for name, array in run.weights(epoch).items()}

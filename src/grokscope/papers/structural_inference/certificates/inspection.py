@@ -15,15 +15,21 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from grokscope.engine.members import Member
 from grokscope.measures import attention as on_attention
 from grokscope.measures import weights as on_weights
 from grokscope.models import minimal
 from grokscope.papers.structural_inference import theory
+from grokscope.problems.routing import Numbers, Side
 from grokscope.spec import RunSpec
 from grokscope.tasks import TaskData, label_operands
 
 PAIRS = 1000  # sampled for the statements about pairs
+
+
+class Inspected(NamedTuple):
+    train: Side
+    test: Side
+    numbers: Numbers
 
 
 class Pairs(NamedTuple):
@@ -72,7 +78,7 @@ def make_inspector(shape: minimal.Shape) -> Any:
 
 
 def inspect(
-    shape: minimal.Shape, params: minimal.Params, member: Member, pairs: Pairs
+    shape: minimal.Shape, params: minimal.Params, member: Inspected, pairs: Pairs
 ) -> dict[str, jax.Array]:
     """Measured quantities and their bounds for one set of weights."""
     lipschitz = on_weights.lipschitz_bound(params)
@@ -93,7 +99,7 @@ def _attend(
 
 
 def _explaining_away(
-    shape: minimal.Shape, params: minimal.Params, member: Member, lipschitz: jax.Array
+    shape: minimal.Shape, params: minimal.Params, member: Inspected, lipschitz: jax.Array
 ) -> dict[str, jax.Array]:
     """|dL/da_i| of every training example and position against Lemma 5.1 (statement 9)."""
     side = member.train
@@ -142,7 +148,9 @@ def _explaining_away(
     }
 
 
-def _routing(shape: minimal.Shape, params: minimal.Params, member: Member) -> dict[str, jax.Array]:
+def _routing(
+    shape: minimal.Shape, params: minimal.Params, member: Inspected
+) -> dict[str, jax.Array]:
     """Corollary 4.5 (8) and pooled mass (15) over all inputs; the prior's gradient (11) and logit
     variance (14), which need every embedding, over the training inputs."""
     tokens = jnp.concatenate([member.train.tokens, member.test.tokens])

@@ -7,7 +7,6 @@ import math
 from collections.abc import Iterator
 
 from grokscope.measures.attention import TINY
-from grokscope.observed import PER_EXAMPLE, ObservedSpec
 from grokscope.papers.structural_inference.certificates.checks import (
     Certificate,
     plateau_checks,
@@ -15,6 +14,7 @@ from grokscope.papers.structural_inference.certificates.checks import (
     upper_check,
     variance_checks,
 )
+from grokscope.spec import PER_EXAMPLE, ObservedSpec
 from grokscope.store import Run
 
 

@@ -12,7 +12,6 @@ from grokscope.claims.evidence import Evidence, Sample
 from grokscope.claims.studies import Panel
 from grokscope.claims.verdicts import median_time
 from grokscope.draw.layers import inline
-from grokscope.engine.members import structure_threshold
 from grokscope.papers.structural_inference.figures.marks import (
     INK,
     PRIORS,
@@ -144,7 +143,7 @@ def draw_heads(evidence: Evidence) -> list[Panel]:
         ]
         x = alt.X("best:Q", title="Best single head (log scale)", **_log_scale(places, "best"))
         y = alt.Y("pooled:Q", title="Mean over heads (log scale)", **_log_scale(places, "pooled"))
-        tau = structure_threshold(sample.setting.base)
+        tau = sample.setting.base.structure_threshold
         rule = alt.Chart().mark_rule(color=SOFT, strokeDash=[4, 3])
         layer = [
             rule.encode(x=alt.datum(tau)),

@@ -62,7 +62,7 @@ def disk_sentences(root: Path) -> Iterator[None]:
         where = error.filename or root
         raise StoreError(
             f"{what}: {where}. Nothing finished is lost; make room or choose another --store, and "
-            "train again to go on."
+            "train again to resume."
         ) from error
 
 
@@ -104,9 +104,11 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
     from safetensors.numpy import load
 
     try:
-        return load(path.read_bytes())
+        arrays = load(path.read_bytes())
     except (OSError, SafetensorError, ValueError) as error:
         raise damaged(path, error) from error
+    # safetensors gives them in another order each time, and random draws follow the order.
+    return dict(sorted(arrays.items()))
 
 
 def write_curve(path: Path, curve: Mapping[str, np.ndarray], durable: bool = False) -> None:

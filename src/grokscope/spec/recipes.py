@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from grokscope.errors import SpecError, suggest
-from grokscope.spec import RunSpec
+from grokscope.spec.run import RunSpec
 
 _PAPER = RunSpec().replace(
     **{
@@ -30,7 +30,7 @@ RECIPES: dict[str, tuple[str, RunSpec]] = {
         RunSpec().replace(**{"task.alphabet": 59}),
     ),
     "laptop-prior": (
-        "noise, with the oracle's structural prior: groks after all",
+        "noise, with the oracle's structural prior: groks",
         RunSpec().replace(**{"task.alphabet": 59, "prior.kind": "oracle"}),
     ),
     "smoke": ("seconds; for trying things out", _SMOKE),

@@ -1,30 +1,22 @@
-"""What a run of the user's own model is. The training loop is hers, so its identity is what she
-says of it: a name, settings, a seed, and what was watched.
+"""What a run of the user's own model is. The training loop is the user's, so its identity is what
+they say of it: a name, settings, a seed, and what was watched.
 
 The hash that names the run covers these fields as it does for a lab run, and can never be that of
-a lab run. It does not cover her code: training the same thing anew takes the place of the former
+a lab run. It does not cover the user's code: training the same thing again replaces the former
 entry, which is set aside.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from grokscope.errors import SpecError, suggest
-from grokscope.spec import (
-    OptimiserSpec,
-    PriorSpec,
-    RunSpec,
-    TrainingSpec,
-    differences,
-    flatten,
-    from_dict,
-)
+from grokscope.spec.fields import differences, flatten, to_dict
+from grokscope.spec.run import EventRule, Spec, grokking_events
+from grokscope.spec.sections import OptimiserSpec, PriorSpec, TrainingSpec
 
 PER_EXAMPLE = "per example"  # where a function of the batch gives positions
 Setting = str | int | float | bool | None
@@ -44,8 +36,11 @@ class WatchSpec:
 
 
 @dataclass(frozen=True)
-class ObservedSpec:
+class ObservedSpec(Spec):
     """A run of a model that was trained elsewhere and watched."""
+
+    kind_name: ClassVar[str] = "observed"
+    unit: ClassVar[str] = "step"
 
     name: str
     """What the user calls it; runs that share everything but the seed are one arm."""
@@ -57,7 +52,7 @@ class ObservedSpec:
     optimiser: OptimiserSpec | None = None
     """Where the optimiser is one the lab knows too (SGD, AdamW); else None."""
     training: TrainingSpec = field(default_factory=lambda: TrainingSpec(epochs=0))
-    """Thresholds, and the steps between two rows. `epochs` is 0: how long is the loop's affair."""
+    """Thresholds, and the steps between two rows. `epochs` is 0: the loop decides how long."""
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -70,23 +65,30 @@ class ObservedSpec:
                     "by name."
                 )
 
+    def to_dict(self) -> dict[str, Any]:
+        return to_dict(self)
+
+    def identity(self) -> dict[str, Any]:
+        return {"observed": self._parts()}
+
+    def events(self) -> tuple[EventRule, ...]:
+        return grokking_events(self.training)
+
     @property
-    def id(self) -> str:
-        """The name of the run: 16 hexadecimal digits of the SHA-256 of its canonical JSON."""
-        text = json.dumps({"observed": self._identity()}, sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
+    def structure_threshold(self) -> float:
+        return self.training.structure_threshold  # 0 where no oracle was named
 
     def changed(self) -> dict[str, Any]:
         """Name and value of every field that says something. How long it is trained is not known
         beforehand, and a threshold that follows from the positions says nothing new."""
-        identity = self._identity()
+        identity = self._parts()
         training = identity.pop("training", {})
         kept = {k: v for k, v in training.items() if k not in ("epochs", "structure_threshold")}
         identity |= {"training": kept} if kept else {}
         named = {"name": identity.pop("name"), **identity.pop("settings", {})}
         return {**named, **dict(flatten(identity))}
 
-    def _identity(self) -> dict[str, Any]:
+    def _parts(self) -> dict[str, Any]:
         parts: dict[str, Any] = {"name": self.name, "seed": self.seed}
         if self.settings:
             parts["settings"] = dict(self.settings)
@@ -103,8 +105,26 @@ class ObservedSpec:
             parts["optimiser"] = optimiser
         return parts
 
+    @classmethod
+    def read(cls, data: Mapping[str, Any]) -> ObservedSpec:
+        """The spec from its file."""
+        known = {item.name for item in dataclasses.fields(cls)}
+        values: dict[str, Any] = {}
+        for name, value in data.items():
+            if name not in known:
+                raise SpecError(f"Unknown field {name}.{suggest(name, known)}")
+            if name in _SECTIONS and value is not None:
+                try:
+                    value = _SECTIONS[name](**value)
+                except TypeError as error:
+                    raise SpecError(
+                        f"{name} of an observed run cannot be read: {error}."
+                    ) from error
+            values[name] = value
+        if "name" not in values:
+            raise SpecError("An observed run has no name.")
+        return cls(**values)
 
-AnySpec = RunSpec | ObservedSpec
 
 _SECTIONS: dict[str, Any] = {
     "watch": WatchSpec,
@@ -112,33 +132,3 @@ _SECTIONS: dict[str, Any] = {
     "optimiser": OptimiserSpec,
     "training": TrainingSpec,
 }
-
-
-def read_spec(data: Mapping[str, Any]) -> AnySpec:
-    """The spec of a run as it stands in its file, of whichever kind it is."""
-    if data.get("kind") != "observed":
-        return from_dict(data)
-    known = {item.name for item in dataclasses.fields(ObservedSpec)}
-    values: dict[str, Any] = {}
-    for name, value in data.items():
-        if name not in known:
-            raise SpecError(f"Unknown field {name}.{suggest(name, known)}")
-        if name in _SECTIONS and value is not None:
-            try:
-                value = _SECTIONS[name](**value)
-            except TypeError as error:
-                raise SpecError(f"{name} of an observed run cannot be read: {error}.") from error
-        values[name] = value
-    if "name" not in values:
-        raise SpecError("An observed run has no name.")
-    return ObservedSpec(**values)
-
-
-def lab_spec(spec: AnySpec) -> RunSpec:
-    """The spec of a lab run; a sentence for a run that was only watched."""
-    if isinstance(spec, ObservedSpec):
-        raise SpecError(
-            f"Run {spec.id} is a model of your own that was watched ({spec.name}); this needs a "
-            "run that the lab has trained."
-        )
-    return spec

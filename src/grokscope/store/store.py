@@ -21,35 +21,37 @@ import secrets
 import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from grokscope.errors import GrokscopeError, SpecError, StoreError, suggest
-from grokscope.files import (
+from grokscope.spec import Spec, flatten
+from grokscope.store.files import (
     checksum,
     damaged,
     disk_sentences,
     read_arrays,
-    read_curve,
-    read_json,
     write_arrays,
     write_curve,
     write_json,
 )
-from grokscope.observed import AnySpec, ObservedSpec, lab_spec, read_spec
-from grokscope.spec import RunSpec, flatten, to_dict
+from grokscope.store.run import (
+    CURVE,
+    OUTCOME,
+    PROVENANCE,
+    RESUME,
+    SNAPSHOTS,
+    SPEC,
+    WEIGHTS,
+    Run,
+)
 
 if TYPE_CHECKING:
     import polars as pl
 
-Status = Literal["finished", "failed", "partial"]
-
-CURVE, WEIGHTS, RESUME = "curve.parquet", "weights.safetensors", "resume.safetensors"
-SPEC, OUTCOME, PROVENANCE = "spec.json", "outcome.json", "provenance.json"
-SNAPSHOTS, LOCKS, ASIDE = "snapshots", ".locks", "set-aside"
+LOCKS, ASIDE = ".locks", "set-aside"
 
 
 def default_root() -> Path:
@@ -57,91 +59,8 @@ def default_root() -> Path:
     return Path(os.environ.get("GROKSCOPE_STORE", "runs"))
 
 
-class Run:
-    """One entry of a store. Files are read when asked for."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.id = path.name
-
-    def __repr__(self) -> str:
-        if not self.path.exists():
-            return f"<Run {self.id} absent>"
-        try:
-            return f"<Run {self.id} {self.status}: {describe(self.about)}>"
-        except (GrokscopeError, KeyError):
-            return f"<Run {self.id} damaged>"
-
-    @cached_property
-    def about(self) -> AnySpec:
-        """What was asked of the lab, or what is known of a model of the user's that was watched."""
-        return read_spec(read_json(self.path / SPEC))
-
-    @property
-    def spec(self) -> RunSpec:
-        """What was asked of the lab; a sentence for a run that was only watched (see `about`)."""
-        return lab_spec(self.about)
-
-    @property
-    def status(self) -> Status:
-        if not (self.path / OUTCOME).exists():
-            return "partial"
-        return self.outcome["status"]
-
-    @property
-    def ended(self) -> bool:
-        return (self.path / OUTCOME).exists()
-
-    @property
-    def outcome(self) -> dict[str, Any]:
-        """Event times with threshold, persistence and censoring; phases; final measures."""
-        if not self.ended:
-            raise self._nothing_yet("outcome")
-        return read_json(self.path / OUTCOME)
-
-    @property
-    def provenance(self) -> dict[str, Any]:
-        return read_json(self.path / PROVENANCE)
-
-    @property
-    def seconds(self) -> float:
-        """How long it trained, in all its segments."""
-        return sum(segment["seconds"] for segment in self.provenance["segments"])
-
-    @property
-    def curve(self) -> pl.DataFrame:
-        """A row per logged epoch; partial runs have the rows written so far."""
-        if not self.ended and not (self.path / CURVE).exists():
-            raise self._nothing_yet("rows")
-        return read_curve(self.path / CURVE)
-
-    def weights(self, epoch: int | None = None) -> dict[str, np.ndarray]:
-        """The final weights, or those of a snapshot."""
-        if epoch is None:
-            if not self.ended:
-                raise self._nothing_yet("final weights")
-            if isinstance(self.about, ObservedSpec) and not (self.path / WEIGHTS).exists():
-                raise StoreError(
-                    f"Run {self.id} has no weights; Observer(keep_weights=True) keeps."
-                )
-            return read_arrays(self.path / WEIGHTS)
-        if epoch not in self.snapshots:
-            raise StoreError(f"Run {self.id} has no snapshot at epoch {epoch}.")
-        return read_arrays(self.path / SNAPSHOTS / f"{epoch:08d}.safetensors")
-
-    def _nothing_yet(self, what: str) -> StoreError:
-        if not self.path.exists():
-            return StoreError(f"There is no run {self.id} in {self.path.parent}.")
-        return StoreError(f"Run {self.id} has no {what} yet: it is under way or was interrupted.")
-
-    @property
-    def snapshots(self) -> list[int]:
-        """Epochs of the kept weights, ascending."""
-        return sorted(int(path.stem) for path in (self.path / SNAPSHOTS).glob("*.safetensors"))
-
-
 @dataclass(frozen=True)
-class Problem:
+class Defect:
     """Something in the store that is not a sound run."""
 
     path: Path
@@ -199,7 +118,7 @@ class Store:
             raise StoreError(f"{name!r} is ambiguous: {', '.join(found[:5])}. Give more digits.")
         return self._run(found[0])
 
-    def find(self, spec: AnySpec) -> Run:
+    def find(self, spec: Spec) -> Run:
         """The entry of a spec, present or not."""
         return self._run(spec.id)
 
@@ -256,7 +175,7 @@ class Store:
             if mine:
                 lock.release()
 
-    def begin(self, spec: AnySpec) -> Run:
+    def begin(self, spec: Spec) -> Run:
         """The entry of a run that is about to be trained."""
         run = self._run(spec.id)
         with disk_sentences(self.root):
@@ -264,7 +183,7 @@ class Store:
             if (run.path / SPEC).exists() and not _is_spec_of(run):
                 self.set_aside(run.path / SPEC)
             if not (run.path / SPEC).exists():
-                write_json(run.path / SPEC, to_dict(spec))
+                write_json(run.path / SPEC, spec.to_dict())
         return run
 
     def save_progress(
@@ -283,7 +202,7 @@ class Store:
                 write_arrays(run.path / RESUME, state)
 
     def load_progress(self, run: Run) -> tuple[dict[str, np.ndarray], pl.DataFrame] | None:
-        """State and curve up to it, or None if there is nothing to go on from."""
+        """State and curve up to it, or None if there is nothing to resume."""
         if not (run.path / RESUME).exists():
             return None
         state = read_arrays(run.path / RESUME)
@@ -335,46 +254,46 @@ class Store:
 
     # Checking
 
-    def verify(self) -> list[Problem]:
+    def verify(self) -> list[Defect]:
         """Every entry read and compared with its checksums."""
         if not self.root.is_dir():
             raise StoreError(f"There is no store at {self.root}.")
-        problems = []
+        defects = []
         for path in sorted(self.root.iterdir()):
             if path.name in (LOCKS, ASIDE):
                 continue
             if not (path.is_dir() and _is_id(path.name)):
-                problems.append(Problem(path, "foreign", "not a run; move it elsewhere"))
-            elif problem := self._check(self._run(path.name)):
-                problems.append(problem)
-        return problems
+                defects.append(Defect(path, "foreign", "not a run; move it elsewhere"))
+            elif defect := self._check(self._run(path.name)):
+                defects.append(defect)
+        return defects
 
-    def _check(self, run: Run) -> Problem | None:
+    def _check(self, run: Run) -> Defect | None:
         if not (run.path / SPEC).exists():
-            return Problem(run.path, "foreign", f"it has no {SPEC}; move it elsewhere")
+            return Defect(run.path, "foreign", f"it has no {SPEC}; move it elsewhere")
         try:
             if run.about.id != run.id:
-                return Problem(run.path, "foreign", f"its spec belongs to run {run.about.id}")
+                return Defect(run.path, "foreign", f"its spec belongs to run {run.about.id}")
             if not run.ended:
-                return Problem(run.path, "partial", self._progress(run))
+                return Defect(run.path, "partial", self._progress(run))
             sums = run.outcome["files"]
             for name, expected in sums.items():
                 if checksum(run.path / name) != expected:
-                    return Problem(run.path / name, "damaged", "its checksum is wrong")
+                    return Defect(run.path / name, "damaged", "its checksum is wrong")
         except (GrokscopeError, OSError, KeyError, TypeError, ValueError) as error:
-            return Problem(run.path, "damaged", str(error).rstrip("."))
+            return Defect(run.path, "damaged", str(error).rstrip("."))
         return None
 
     def _progress(self, run: Run) -> str:
-        """How far a run came that has no outcome, and how it goes on."""
-        if isinstance(run.about, ObservedSpec):
+        """How far a run came that has no outcome, and how it resumes."""
+        if not run.about.problem:
             rows = run.curve["epoch"][-1] if (run.path / CURVE).exists() else 0
             return f"watched up to step {rows}; its training loop is under way or was interrupted"
         done = self.load_progress(run)
         rows = 0 if done is None else int(done[0]["step"])
         return (
-            f"under way or interrupted at epoch {rows} of {run.spec.training.epochs}; train the "
-            "same spec again to go on"
+            f"under way or interrupted at epoch {rows} of {run.spec.training.epochs}; training the "
+            "same spec again resumes it"
         )
 
     def _run(self, name: str) -> Run:
@@ -382,31 +301,14 @@ class Store:
 
 
 def _table_row(run: Run, outcome: Mapping[str, Any]) -> dict[str, Any]:
-    final = outcome.get("final", {})
     return {
         "run": run.id,
         "status": outcome.get("status", "partial"),
         "epochs": outcome.get("epochs"),
-        "memorised": outcome.get("memorised", {}).get("epoch"),
-        "grokked": outcome.get("grokked", {}).get("epoch"),
-        **{
-            name: final.get(name) for name in ("train_accuracy", "test_accuracy", "structure_share")
-        },
-        **{name.replace(".", "_"): value for name, value in flatten(to_dict(run.about))},
+        **{rule.name: outcome.get(rule.name, {}).get("epoch") for rule in run.about.events()},
+        **outcome.get("final", {}),
+        **{name.replace(".", "_"): value for name, value in flatten(run.about.to_dict())},
     }
-
-
-def describe(spec: AnySpec) -> str:
-    """What sets a run apart from the defaults, in one line."""
-    changed = spec.changed()
-    changed.pop("task.fingerprint", None)
-    parts = [f"{name}={shorten(value)}" for name, value in changed.items()]
-    return " ".join(parts) or "defaults"
-
-
-def shorten(value: Any) -> str:
-    """A field's value for a line of text: 1 for 1.0, 1e-05 for 0.00001."""
-    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _is_id(name: str) -> bool:

@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from grokscope import models
-from grokscope.engine.members import own_weights, shape_of
 from grokscope.errors import SpecError, StoreError
+from grokscope.problems.targets import own_weights, shape_of
 from grokscope.store import Run
 from grokscope.tasks import build_task
 

@@ -1,0 +1,15 @@
+"""Who does the work. An executor carries out an order; clusters implement this one method."""
+
+from typing import Protocol
+
+from grokscope.engine.events import Sink
+from grokscope.engine.executors.here import InProcess
+from grokscope.engine.executors.processes import LocalProcesses
+from grokscope.engine.orders import Order
+
+__all__ = ["Executor", "InProcess", "LocalProcesses"]
+
+
+class Executor(Protocol):
+    def execute(self, order: Order, sink: Sink) -> None:
+        """Return when every spec of the order has ended in the store, or raise."""

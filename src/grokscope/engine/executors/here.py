@@ -1,0 +1,11 @@
+"""Everything in this process."""
+
+from __future__ import annotations
+
+from grokscope.engine.events import Sink
+from grokscope.engine.orders import Order, carry_out
+
+
+class InProcess:
+    def execute(self, order: Order, sink: Sink) -> None:
+        carry_out(order, sink)

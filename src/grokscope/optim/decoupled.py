@@ -1,0 +1,75 @@
+"""Optimisers of one frame: clip the gradient, make it a direction U, warm the rate up, apply
+
+    W <- (1 - eta*decay) W - eta U          (decoupled weight decay)
+
+Directions are optax transforms, built inside the traced function around traced hyperparameters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import optax
+from optax import contrib
+
+from grokscope.measures.weights import role
+
+ORTHOGONALISED = frozenset({"query", "key", "value", "output", "hidden", "readout"})
+
+
+@dataclass(frozen=True)
+class Decoupled:
+    direction: Callable[[Any], optax.GradientTransformation]
+
+    def init(self, params: Any, numbers: Any) -> Any:
+        return self.direction(numbers).init(params)
+
+    def draw(self, params: Any, state: Any, numbers: Any, key: Any) -> Any:
+        return params
+
+    def update(
+        self, gradients: Any, drawn: Any, params: Any, state: Any, numbers: Any, step: jax.Array
+    ) -> tuple[Any, Any]:
+        norm = optax.tree.norm(gradients)
+        limit = jnp.where(numbers.clip > 0, numbers.clip, jnp.inf)
+        factor = jnp.where(norm > limit, limit / norm, 1.0)
+        gradients = jax.tree.map(lambda g: g * factor, gradients)
+        update, state = self.direction(numbers).update(gradients, state, params)
+        rate = learning_rate(numbers, step)
+        shrink = 1 - rate * numbers.weight_decay
+        return jax.tree.map(lambda w, u: shrink * w - rate * u, params, update), state
+
+
+def learning_rate(numbers: Any, step: jax.Array) -> jax.Array:
+    """Linear warm-up: lr * (step + 1) / warmup, then constant."""
+    warm = (step + 1) / jnp.maximum(numbers.warmup, 1)
+    return numbers.lr * jnp.minimum(warm, 1.0)
+
+
+def momentum(numbers: Any) -> optax.GradientTransformation:
+    return optax.trace(decay=numbers.beta1)
+
+
+def adam(numbers: Any) -> optax.GradientTransformation:
+    return optax.scale_by_adam(b1=numbers.beta1, b2=numbers.beta2, eps=numbers.epsilon)
+
+
+def lion(numbers: Any) -> optax.GradientTransformation:
+    return optax.scale_by_lion(b1=numbers.beta1, b2=numbers.beta2)
+
+
+def muon(numbers: Any) -> optax.GradientTransformation:
+    """Orthogonalises the matrices of attention and MLP, the minimal model's readout among them; the
+    rest (embeddings, positions, unembedding, norms, biases) goes to Adam."""
+    # Public only as a whole; a rate of 1 without decay leaves its direction, with a minus.
+    whole = contrib.muon(learning_rate=1.0, beta=numbers.beta1)
+    return optax.partition(
+        {"muon": optax.chain(whole, optax.scale(-1.0)), "adam": adam(numbers)},
+        lambda params: {
+            name: "muon" if role(name) in ORTHOGONALISED else "adam" for name in params
+        },
+    )

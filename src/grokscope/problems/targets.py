@@ -1,0 +1,111 @@
+"""Where attention is pulled to, or frozen at: the oracle, its opposite, a teacher, or what the
+training examples show."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from grokscope import models
+from grokscope.errors import SpecError
+from grokscope.spec import RunSpec
+from grokscope.tasks import TaskData, build_task, infer_posterior
+
+if TYPE_CHECKING:
+    from grokscope.store import Run, Store
+
+
+def shape_of(spec: RunSpec, data: TaskData) -> models.Shape:
+    model = spec.model
+    common: dict[str, Any] = {
+        "vocabulary": data.vocabulary,
+        "length": data.length,
+        "classes": data.classes,
+        "width": model.width,
+        "hidden": model.hidden,
+        "heads": model.heads,
+        "attention": model.attention,
+    }
+    if model.kind == "minimal":
+        return models.minimal.Shape(**common)
+    return models.transformer.Shape(
+        **common,
+        layers=model.layers,
+        positions=model.positions,
+        causal=model.masking == "causal",
+        residual=model.residual == "yes",
+        norm=tuple(model.norm.split("+")) if model.norm else (),
+        norm_kind=model.norm_kind,
+        activation=model.activation,
+        readout_scale=model.readout_scale,
+        read=tuple(range(data.length)) if data.determined else (data.length - 1,),
+    )
+
+
+def find_targets(
+    spec: RunSpec, data: TaskData, store: Store
+) -> tuple[np.ndarray, np.ndarray]:  # both like data.oracle
+    """Where the prior pulls attention, and where attention is frozen."""
+    wanted = {spec.prior.kind, spec.interventions.frozen_attention}
+    if "adversarial" in wanted and not data.adversarial.any(axis=-1).all():
+        raise SpecError("An adversarial posterior needs a distractor position; raise task.length.")
+    posteriors = {"oracle": data.oracle, "adversarial": data.adversarial}
+    if "teacher" in wanted:
+        posteriors["teacher"] = _teacher_attention(spec, data, store)
+    if "inferred" in wanted:
+        seen = infer_posterior(data.tokens[data.train], data.labels[data.train])
+        posteriors["inferred"] = np.broadcast_to(seen, data.oracle.shape)
+    if spec.prior.kind == "custom" and data.structured:
+        posteriors["custom"] = data.oracle  # what a prior of the user's own may look at
+    target = posteriors.get(spec.prior.kind, data.uniform)
+    return target, posteriors.get(spec.interventions.frozen_attention, data.uniform)
+
+
+def _teacher_attention(spec: RunSpec, data: TaskData, store: Store) -> np.ndarray:
+    """Final attention of another run, averaged over its heads, like data.oracle."""
+    run = finished_run(store, spec.prior.teacher)
+    params = own_weights(run)
+    theirs = build_task(run.spec.task, run.spec.seed)
+    if theirs.length != data.length:
+        raise SpecError(
+            f"The teacher {run.id} reads {theirs.length} positions, this run {data.length}."
+        )
+    by_position = spec.prior.teacher_view == "position"
+    if not by_position and theirs.vocabulary != data.vocabulary:
+        raise SpecError(
+            f"The teacher {run.id} knows {theirs.vocabulary} tokens, this run "
+            f"{data.vocabulary}; set prior.teacher_view to position."
+        )
+    tokens = theirs.tokens if by_position else data.tokens
+    shape = shape_of(run.spec, theirs)
+    attend = partial(models.minimal.normalise, kind=shape.attention)
+    attention = models.respond(params, jnp.asarray(tokens), shape, attend).attention
+    judged = attention[:, jnp.asarray(theirs.determined or (0,))]  # (examples, J, H, T)
+    posterior = np.asarray(judged.mean(axis=2)).reshape(len(tokens), *theirs.oracle.shape[1:])
+    if posterior.shape[1:] != data.oracle.shape[1:]:
+        raise SpecError(f"The teacher {run.id} does not answer where this run does.")
+    if by_position:
+        posterior = np.broadcast_to(posterior.mean(axis=0), data.oracle.shape)
+    return posterior
+
+
+def own_weights(run: Run) -> dict[str, jax.Array]:
+    """Weights that answer any tokens by themselves. Those of frozen attention were never used, and
+    what took their place is known for the run's own examples only."""
+    if run.spec.interventions.frozen_attention != "no":
+        raise SpecError(
+            f"The attention of run {run.id} is frozen for its own examples; it cannot answer or "
+            "teach others. Take a run with interventions.frozen_attention no."
+        )
+    return {name: jnp.asarray(array) for name, array in run.weights().items()}
+
+
+def finished_run(store: Store, name: str) -> Run:
+    run = store.get(name)
+    if run.status != "finished":
+        raise SpecError(f"Run {name} is {run.status}; a teacher or ticket must be a finished run.")
+    return run

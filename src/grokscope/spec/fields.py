@@ -1,0 +1,213 @@
+"""Dataclasses as specifications: reading them from dictionaries, checking them, comparing them.
+
+A field states its bounds and its users where it is declared:
+
+    width: int = number(64, least=1)
+    bits: int = number(20, only=("parity", "parity_stream"))
+
+Every refusal is a sentence: what was given, what is allowed, what to do.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import typing
+from collections.abc import Iterable, Mapping
+from functools import cache
+from typing import Any, Literal, get_args, get_origin
+
+from grokscope.errors import SpecError, suggest
+
+
+def number(default: Any, **limits: Any) -> Any:
+    """A field with limits: least, above, below, most, or `only`: the kinds of its class that use
+    it. For the others it must keep its default."""
+    return dataclasses.field(default=default, metadata=limits)
+
+
+def require(condition: bool, sentence: str) -> None:
+    if not condition:
+        raise SpecError(sentence)
+
+
+@cache
+def _field_types(cls: Any) -> dict[str, Any]:
+    hints = typing.get_type_hints(cls)
+    return {item.name: hints[item.name] for item in dataclasses.fields(cls)}
+
+
+def field_types(cls: Any) -> dict[str, Any]:
+    """Type of each field by name."""
+    return _field_types(cls)
+
+
+@cache
+def _default_of(cls: Any) -> Any:
+    return cls()
+
+
+def default_of(cls: Any) -> Any:
+    """The section with every field at its default, made and checked once."""
+    return _default_of(cls)
+
+
+def is_section(hint: Any) -> bool:
+    return isinstance(hint, type) and dataclasses.is_dataclass(hint)
+
+
+# Reading
+
+
+def build(cls: type, data: Mapping[str, Any], base: Any, where: str = "") -> Any:
+    """`base` with the fields that nested dictionaries (TOML, JSON) name."""
+    hints = field_types(cls)
+    if not isinstance(data, Mapping):
+        raise SpecError(f"{where.rstrip('.')} must be a table of fields, not {data!r}.")
+    changes = {}
+    for name, value in data.items():
+        if name not in hints:
+            raise SpecError(f"Unknown field {where + str(name)}.{suggest(str(name), hints)}")
+        if is_section(hints[name]):
+            value = build(hints[name], value, getattr(base, name), f"{where}{name}.")
+        changes[name] = value
+    return dataclasses.replace(base, **changes)
+
+
+def nest(flat: Mapping[str, Any]) -> dict[str, Any]:
+    """Dotted names to nested dictionaries; a dataclass value replaces a whole section."""
+    result: dict[str, Any] = {}
+    for name, value in flat.items():
+        *path, last = name.split(".")
+        inner = result
+        for part in path:
+            inner = inner.setdefault(part, {})
+            if not isinstance(inner, dict):
+                raise SpecError(f"{name} lies within {part}, which is given as a whole as well.")
+        inner[last] = to_dict(value) if dataclasses.is_dataclass(value) else value
+    return result
+
+
+def plain_numbers(value: Any, hint: Any) -> Any:
+    """Numbers as they are hashed, so that 1, 1.0 and NumPy's are the same run: whole numbers become
+    floats where the field takes any number. Lists become tuples."""
+    if type(value) in (str, float):  # as most are: every spec passes through here
+        return value
+    if is_section(hint):
+        if not isinstance(value, hint):
+            return value  # refused later
+        changes = {}
+        for name, inner in field_types(hint).items():
+            given = getattr(value, name)
+            plain = plain_numbers(given, inner)
+            if plain is not given:
+                changes[name] = plain
+        return dataclasses.replace(value, **changes) if changes else value
+    if get_origin(hint) is tuple and isinstance(value, list):
+        return tuple(value)
+    if hasattr(value, "item") and getattr(value, "ndim", None) == 0:
+        value = value.item()
+    return float(value) if hint is float and type(value) is int else value
+
+
+# Writing
+
+
+def to_dict(spec: Any) -> dict[str, Any]:
+    """Every field, for people to read. Like `dataclasses.asdict`, which copies every number and
+    takes three times as long."""
+    return {item.name: _plain(getattr(spec, item.name)) for item in dataclasses.fields(spec)}
+
+
+def _plain(value: Any) -> Any:
+    if dataclasses.is_dataclass(value):
+        return to_dict(value)
+    return dict(value) if isinstance(value, Mapping) else value
+
+
+def differences(spec: Any, default: Any = None) -> dict[str, Any]:
+    """Nested dictionary of the fields that differ from their defaults."""
+    default = default_of(type(spec)) if default is None else default
+    result: dict[str, Any] = {}
+    for item in dataclasses.fields(spec):
+        value, standard = getattr(spec, item.name), getattr(default, item.name)
+        if dataclasses.is_dataclass(value):
+            if inner := differences(value, standard):
+                result[item.name] = inner
+        elif value != standard:
+            result[item.name] = value
+    return result
+
+
+def flatten(data: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
+    """Dotted name and value of every leaf."""
+    for name, value in data.items():
+        if isinstance(value, Mapping):
+            yield from flatten(value, f"{prefix}{name}.")
+        else:
+            yield prefix + name, value
+
+
+# Checking
+
+
+def check(value: Any, hint: Any, where: str) -> None:
+    """Raise a SpecError unless the value fits its type and, for a section, every field fits its
+    limits and the section's own `check` agrees."""
+    if is_section(hint):
+        if not isinstance(value, hint):
+            raise SpecError(f"{where} must be a {hint.__name__}, not {value!r}.")
+        for item in dataclasses.fields(value):
+            path = f"{where}.{item.name}" if where else item.name
+            given = getattr(value, item.name)
+            check(given, field_types(hint)[item.name], path)
+            if item.metadata:
+                _check_limits(value, item, given, path, where)
+        if hasattr(value, "check"):
+            value.check()
+    elif get_origin(hint) is Literal:
+        if not isinstance(value, str) or value not in get_args(hint):
+            allowed = ", ".join(map(str, get_args(hint)))
+            raise SpecError(f"{where} is {value!r}; it must be one of {allowed}.")
+    elif get_origin(hint) is tuple:
+        if not isinstance(value, tuple) or not all(isinstance(part, str) for part in value):
+            raise SpecError(f"{where} is {value!r}; it must be a list of texts.")
+    elif isinstance(value, bool) or not isinstance(value, hint):
+        words = {int: "a whole number", float: "a number", str: "text"}.get(hint, str(hint))
+        raise SpecError(f"{where} is {value!r}; it must be {words}.")
+    elif hint is int and abs(value) >= 2**31:
+        raise SpecError(f"{where} is {value}; whole numbers must stay below 2^31.")
+    elif hint is float and not math.isfinite(value):
+        raise SpecError(f"{where} is {value}; it must be a finite number.")
+
+
+def _check_limits(
+    section: Any, item: dataclasses.Field[Any], value: Any, path: str, where: str
+) -> None:
+    limits = item.metadata
+    users = limits.get("only", ())
+    if users and section.kind not in users:
+        require(
+            value == item.default,
+            f"{path} is only used by {' and '.join(users)}; {where}.kind is {section.kind}.",
+        )
+        return
+    low, high = limits.get("least"), limits.get("most")
+    if "above" in limits:
+        end = "positive" if limits["above"] == 0 else f"above {limits['above']}"
+        if "below" in limits:
+            end = f"between {limits['above']} and {limits['below']}, both excluded"
+        require(
+            value > limits["above"] and value < limits.get("below", math.inf),
+            f"{path} is {value}; it must {'lie' if 'below' in limits else 'be'} {end}.",
+        )
+        if high is not None:
+            require(value <= high, f"{path} is {value}; it must be in ({limits['above']}, {high}].")
+    elif "below" in limits:
+        require(
+            low <= value < limits["below"],
+            f"{path} is {value}; it must be in [{low}, {limits['below']}).",
+        )
+    elif low is not None:
+        words = "0 or more" if low == 0 else f"at least {low}"
+        require(value >= low, f"{path} is {value}; it must be {words}.")

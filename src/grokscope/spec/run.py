@@ -1,0 +1,260 @@
+"""What a run is: the protocol that every kind of run shares, and the lab's own kind, `RunSpec`.
+
+A run is named by the hash of the canonical JSON of what differs from the defaults. Nothing about
+the machine, the time or the outcome is part of the identity.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple, Self
+
+from grokscope.errors import SpecError, suggest
+from grokscope.spec.fields import (
+    build,
+    check,
+    default_of,
+    differences,
+    field_types,
+    flatten,
+    nest,
+    plain_numbers,
+    require,
+    to_dict,
+)
+from grokscope.spec.sections import (
+    FINGERPRINTED,
+    InterventionSpec,
+    ModelSpec,
+    OptimiserSpec,
+    PriorSpec,
+    TaskSpec,
+    TrainingSpec,
+)
+
+
+class EventRule(NamedTuple):
+    """An event happens at the first row from which `measure` stays on the right side of
+    `threshold` for `persistence` rows."""
+
+    name: str
+    measure: str
+    threshold: float
+    persistence: int
+    rising: bool = True
+    """Does the measure have to reach the threshold from below?"""
+
+
+class Spec:
+    """Base of every kind of run. A kind is a frozen dataclass with `training`, `seed` and sections
+    of its own, entered in `KINDS` under its name."""
+
+    kind_name: ClassVar[str]
+    """The key in `KINDS`, written to spec.json and hashed."""
+    problem: ClassVar[str] = ""
+    """`module:function` that builds the learning problem: see `grokscope.problems`. Empty for runs
+    that the lab does not train."""
+    unit: ClassVar[str] = "epoch"
+    """What time is counted in."""
+    optimiser: Any
+    training: TrainingSpec
+    seed: int
+
+    def __post_init__(self) -> None:
+        for name, hint in field_types(type(self)).items():
+            object.__setattr__(self, name, plain_numbers(getattr(self, name), hint))
+        check(self, type(self), "")
+        events = ("never", *(rule.name for rule in self.events()))
+        require(
+            self.training.stop in events,
+            f"training.stop is {self.training.stop!r}; it must be one of {', '.join(events)}.",
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Every field, as it is written to spec.json; `read_spec` takes it back."""
+        return {"kind": self.kind_name, **to_dict(self)}
+
+    @property
+    def id(self) -> str:
+        """The name of the run: 16 hexadecimal digits of the SHA-256 of its canonical JSON."""
+        return hashlib.sha256(self.canonical_json().encode()).hexdigest()[:16]
+
+    def canonical_json(self) -> str:
+        """The text that is hashed."""
+        return json.dumps(self.identity(), sort_keys=True, separators=(",", ":"))
+
+    def identity(self) -> dict[str, Any]:
+        return {"kind": self.kind_name, **differences(self)}
+
+    def changed(self) -> dict[str, Any]:
+        """Dotted name and value of every field that differs from its default."""
+        return dict(flatten(differences(self)))
+
+    def replace(self, **changes: Any) -> Self:
+        """A copy with fields replaced by dotted name, `spec.replace(**{"prior.strength": 3.0})`, or
+        by section, `spec.replace(prior={"strength": 3.0})`."""
+        return build(type(self), nest(changes), self)
+
+    def events(self) -> tuple[EventRule, ...]:
+        """What is looked for in the curve. `training.stop` may name one of them."""
+        return ()
+
+    def needs(self) -> list[str]:
+        """Names of the runs that must have finished before this one."""
+        return []
+
+    def family(self) -> str:
+        """Equal for runs that may share a compiled program: what is neither a number with a
+        fraction nor about seed and training decides shapes."""
+        fields = {
+            name: value
+            for name, value in self.changed().items()
+            if not isinstance(value, float) and name.partition(".")[0] not in ("seed", "training")
+        }
+        return json.dumps([self.kind_name, fields], sort_keys=True)
+
+    @property
+    def structure_threshold(self) -> float:
+        """tau of the structural condition; 0 where the run has none."""
+        return 0.0
+
+
+def grokking_events(training: TrainingSpec) -> tuple[EventRule, ...]:
+    """Memorised, then grokked: accuracy on the training and on unseen examples."""
+    return (
+        EventRule("memorised", "train_accuracy", training.train_threshold, training.persistence),
+        EventRule("grokked", "test_accuracy", training.test_threshold, training.persistence),
+    )
+
+
+@dataclass(frozen=True)
+class RunSpec(Spec):
+    """One run of the lab on a task of tokens. Two runs with equal specs are the same run."""
+
+    kind_name: ClassVar[str] = "routing"
+    problem: ClassVar[str] = "grokscope.problems.routing:ROUTING"
+    task: TaskSpec = field(default_factory=TaskSpec)
+    model: ModelSpec = field(default_factory=ModelSpec)
+    optimiser: OptimiserSpec = field(default_factory=OptimiserSpec)
+    prior: PriorSpec = field(default_factory=PriorSpec)
+    interventions: InterventionSpec = field(default_factory=InterventionSpec)
+    training: TrainingSpec = field(default_factory=TrainingSpec)
+    seed: int = 0
+    """Seed of the initial weights and, unless `task.seed` is set, of the data."""
+
+    def check(self) -> None:
+        prior, frozen = self.prior, self.interventions.frozen_attention
+        stream = self.task.kind == "parity_stream"
+        require(self.seed >= 0, f"seed is {self.seed}; it must be 0 or more.")
+        require(
+            self.model.kind != "minimal" or not stream,
+            "A stream is predicted token by token, which the minimal model cannot; set model.kind "
+            "to transformer.",
+        )
+        require(
+            not stream or self.model.masking == "causal",
+            "A stream is predicted from what stands before: model.masking must be causal.",
+        )
+        require(
+            prior.kind != "inferred" or not stream,
+            "An inferred prior looks for what determines one label, and a stream has many; use "
+            "another prior.",
+        )
+        require(
+            bool(prior.teacher) == (prior.kind == "teacher" or frozen == "teacher"),
+            "A teacher prior (or attention frozen at a teacher's) names its run in prior.teacher; "
+            "other priors leave it empty.",
+        )
+        require(
+            self.training.structure_threshold <= 1 / self.task.operands,
+            f"training.structure_threshold is {self.training.structure_threshold}; no attention "
+            f"can give each of {self.task.operands} positions more than "
+            f"{1 / self.task.operands:.3g}.",
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        return to_dict(self)  # the oldest kind is written without its name
+
+    def identity(self) -> dict[str, Any]:
+        """Equal runs share a name: a prior without strength is no prior, and parts of the user's
+        own are known by what they compute, not by where their files lie."""
+        spec = self
+        if spec.prior.kind == "none" or spec.prior.strength == 0:
+            kept = PriorSpec()
+            if spec.interventions.frozen_attention == "teacher":  # then the teacher still matters
+                kept = PriorSpec(teacher=spec.prior.teacher, teacher_view=spec.prior.teacher_view)
+            spec = dataclasses.replace(spec, prior=kept)
+        result = differences(spec)
+        for section, name in (("task", "rule"), ("task", "source"), *OWN_PARTS):
+            part = result.get(section, {})
+            if part.get(name):
+                part[name] = _without_place(part[name])
+        return result
+
+    def replace(self, **changes: Any) -> Self:
+        """As `Spec.replace`. A fingerprint does not outlive what it was taken of; training takes it
+        anew."""
+        data = nest(changes)
+        task, old = data.get("task"), self.task
+        if (
+            isinstance(task, Mapping)
+            and any(task.get(n, getattr(old, n)) != getattr(old, n) for n in FINGERPRINTED)
+            and task.get("fingerprint", old.fingerprint) == old.fingerprint
+        ):
+            data["task"] = {**task, "fingerprint": ""}
+        return build(type(self), data, self)
+
+    def events(self) -> tuple[EventRule, ...]:
+        return grokking_events(self.training)
+
+    def needs(self) -> list[str]:
+        return [name for name in (self.prior.teacher, self.interventions.mask.source) if name]
+
+    @property
+    def structure_threshold(self) -> float:
+        """As given, or half of the oracle's share on each informative position."""
+        return self.training.structure_threshold or 0.5 / self.task.operands
+
+
+# Fields that name a part of the user's own, as `file.py:name@fingerprint` once they are pinned.
+OWN_PARTS = (("model", "rule"), ("prior", "rule"), ("training", "measures"))
+
+
+def _without_place(reference: str | tuple[str, ...]) -> Any:
+    """ ":name@fingerprint" of "folder/file.py:name@fingerprint"; nothing of a data file's path."""
+    if isinstance(reference, tuple):
+        return tuple(map(_without_place, reference))
+    return f":{reference.rpartition(':')[2]}" if ":" in reference else ""
+
+
+KINDS: dict[str, type[Spec]] = {"routing": RunSpec}
+"""Every kind of run by name. Users add their own: `gs.KINDS["mine"] = MySpec`."""
+
+
+def read_spec(data: Mapping[str, Any]) -> Spec:
+    """The spec of a run as it stands in its file, of whichever kind it is."""
+    data = dict(data)
+    name = data.pop("kind", "routing")
+    if name not in KINDS:
+        raise SpecError(f"This run is of the unknown kind {name!r}.{suggest(str(name), KINDS)}")
+    cls = KINDS[name]
+    if hasattr(cls, "read"):
+        return cls.read(data)
+    return build(cls, data, default_of(cls))
+
+
+def from_dict(data: Mapping[str, Any], base: RunSpec | None = None) -> RunSpec:
+    """A lab run from nested dictionaries (TOML, JSON); what is missing comes from `base`."""
+    return build(RunSpec, data, base or default_of(RunSpec))
+
+
+def field_type(name: str) -> Any:
+    """The type of a field by its dotted name; None if there is none."""
+    kind: Any = RunSpec
+    for part in name.split("."):
+        kind = field_types(kind).get(part) if dataclasses.is_dataclass(kind) else None
+    return kind

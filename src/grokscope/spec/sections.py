@@ -1,0 +1,405 @@
+"""The parts of a run's specification: task, model, optimiser, prior, interventions, training.
+
+Defaults may never change, and a new field's default must mean "no effect": the name of a run is
+the hash of what differs from the defaults, and a test pins some.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Literal
+
+from grokscope.spec.fields import number, require
+
+TaskKind = Literal[
+    "addition",
+    "subtraction",
+    "multiplication",
+    "division",
+    "parity",
+    "permutation",
+    "custom",
+    "parity_stream",
+    "data",
+]
+ModelKind = Literal["minimal", "transformer", "custom"]
+AttentionKind = Literal["softmax", "linear_relu"]
+PositionKind = Literal["learned", "rotary", "none"]
+NormKind = Literal["layer", "rms"]
+ActivationKind = Literal["relu", "gelu"]
+OptimiserKind = Literal["sgd", "adamw", "lion", "muon"]
+PriorKind = Literal[
+    "none", "oracle", "adversarial", "entropy", "sparsity", "teacher", "inferred", "custom"
+]
+FrozenKind = Literal["no", "oracle", "adversarial", "uniform", "teacher"]
+MaskKind = Literal["none", "magnitude", "random", "shuffled"]
+
+FINGERPRINTED = ("kind", "rule", "modulus", "operands", "source")  # what the labels depend on
+ARITHMETIC = ("addition", "subtraction", "multiplication", "division", "custom")
+SEQUENCES = (*ARITHMETIC, "permutation")  # operands among distractors
+PARITIES = ("parity", "parity_stream")
+GENERAL = ("transformer", "custom")
+NORM_PLACES = ("attention", "query_key", "value", "mlp", "post", "final")
+
+
+@dataclass(frozen=True)
+class TaskSpec:
+    """What is asked: a rule over operands that are hidden among distractors, the query last."""
+
+    kind: TaskKind = "addition"
+    """The rule. `custom` takes the label from a function of yours (see `rule`)."""
+    modulus: int = number(59, only=ARITHMETIC, least=2)
+    """Operand values run from 0 to modulus - 1 (arithmetic, custom). Prime for division."""
+    operands: int = number(2, least=1)
+    """How many positions determine the label: k. For parity, the number of informative bits."""
+    bits: int = number(20, only=PARITIES)
+    """Parity: how many bits the sequence carries; in a stream, how many each block does."""
+    blocks: int = number(2, only=("parity_stream",))
+    """Parity stream only: bits and their parity, this many times after one another."""
+    symbols: int = number(5, only=("permutation",))
+    """Permutation only: compose permutations of this many symbols."""
+    rule: str = number("", only=("custom",))
+    """Custom only: `file.py:function` or `module:function`, called with (operands, modulus)."""
+    fingerprint: str = number("", only=("custom", "data"))
+    """Hash of the labels that a rule gives, or of a data file: an edited one is another run."""
+    source: str = number("", only=("data",))
+    """Data only: a Parquet or CSV file of examples (docs/own-parts.md)."""
+    length: int = 0
+    """Sequence length T with the query. 0: as short as it can be with as many distractors."""
+    alphabet: int = number(1, least=1)
+    """Distractors are drawn from this many tokens; 1 is a constant token, `modulus` full noise."""
+    distractors: Literal["operand", "own"] = "operand"
+    """Are the drawn distractors operand tokens (they can mislead) or tokens of their own?"""
+    positions: Literal["fixed", "random"] = "fixed"
+    """Operand positions: the same for every example, or drawn per example (order is kept)."""
+    train_fraction: float = number(0.5, above=0, below=1)
+    """Share of the examples that is trained on."""
+    split: Literal["plain", "mirror"] = "plain"
+    """`mirror` keeps examples with the same operands in another order on the same side."""
+    examples: int = number(0, least=0)
+    """Use this many examples, drawn at random. 0: all there are."""
+    seed: int = number(-1, least=-1)
+    """Seed of distractors and split. -1: the run's own seed."""
+
+    @property
+    def values(self) -> int:
+        """How many values an operand can take."""
+        if self.kind in PARITIES:
+            return 2
+        return math.factorial(self.symbols) if self.kind == "permutation" else self.modulus
+
+    def check(self) -> None:
+        if self.kind == "data":
+            self._check_data()
+        elif self.kind in PARITIES:
+            self._check_parity()
+        else:
+            self._check_sequence()
+
+    def _check_data(self) -> None:
+        require(
+            self.source.endswith((".parquet", ".csv")),
+            f"task.source is {self.source!r}; a task of your own data names a .parquet or .csv "
+            "file.",
+        )
+        for name in ("operands", "length", "alphabet", "distractors", "positions", "split"):
+            require(
+                getattr(self, name) == getattr(TaskSpec, name),
+                f"task.{name} has no effect on data of your own; leave it out.",
+            )
+
+    def _check_parity(self) -> None:
+        require(
+            self.operands <= self.bits,
+            f"task.operands is {self.operands}, more informative bits than the {self.bits} bits "
+            "there are.",
+        )
+        if self.kind == "parity":
+            require(
+                self.length in (0, self.bits + 1),
+                f"A parity sequence is its bits and the query: task.length must be 0 or "
+                f"{self.bits + 1}, not {self.length}.",
+            )
+            check_space(2, self.bits)
+        else:
+            require(
+                self.blocks >= 1 and self.blocks * self.bits <= 62,
+                f"A stream has 1 to 62 bits in all; task.blocks is {self.blocks} and task.bits "
+                f"{self.bits}.",
+            )
+            require(
+                self.length == 0,
+                "The length of a stream follows from its blocks: leave task.length at 0.",
+            )
+        require(
+            self.alphabet in (1, 2) and self.positions == "fixed" and self.distractors == "operand",
+            "In parity the distractors are the other bits: leave task.alphabet, task.distractors "
+            "and task.positions at their defaults.",
+        )
+        require(
+            self.split == "plain",
+            "Parity is split without regard to the order of its bits: leave task.split at plain.",
+        )
+
+    def _check_sequence(self) -> None:
+        require(
+            self.kind != "division" or is_prime(self.modulus),
+            f"Division needs a prime modulus, since only then has every divisor an inverse; "
+            f"{self.modulus} is composite.",
+        )
+        require(
+            self.kind not in ("subtraction", "division", "permutation") or self.operands == 2,
+            f"{self.kind} takes 2 operands; task.operands is {self.operands}.",
+        )
+        require(
+            self.kind != "permutation" or 2 <= self.symbols <= 6,
+            f"task.symbols is {self.symbols}; 2 to 6 are possible (6 already has 720 elements).",
+        )
+        require(
+            self.kind != "custom" or ":" in self.rule,
+            f"task.rule is {self.rule!r}; a custom task needs `file.py:function` or "
+            "`module:function`.",
+        )
+        require(
+            self.length == 0 or self.length > self.operands,
+            f"task.length is {self.length}; {self.operands} operands and the query need at least "
+            f"{self.operands + 1} positions.",
+        )
+        check_space(self.values, self.operands)
+        require(
+            self.alphabet <= self.values,
+            f"task.alphabet is {self.alphabet}, larger than the vocabulary of {self.values} "
+            "operand values.",
+        )
+        require(
+            self.positions == "fixed" or self.alphabet == 1 or self.distractors == "own",
+            "With random positions and distractors that look like operands the label is not "
+            "determined by the sequence; set task.distractors to own, or task.alphabet to 1.",
+        )
+
+
+@dataclass(frozen=True)
+class ModelSpec:
+    """Who learns: the paper's minimal transformer (one attention layer that reads the sequence from
+    the query, and a ReLU MLP), or a general one."""
+
+    kind: ModelKind = "minimal"
+    """`transformer` is the general one, with the fields from `layers` on."""
+    attention: AttentionKind = "softmax"
+    """How query-key logits become weights: exp or relu, normalised."""
+    heads: int = number(1, least=1)
+    """Attention heads; `width` must be a multiple."""
+    width: int = number(64, least=1)
+    """Embedding width d."""
+    hidden: int = number(256, least=1)
+    """Hidden units of the MLP."""
+    init_scale: float = number(1.0, above=0)
+    """Multiplies every initial weight except those of norms."""
+    loss_precision: Literal["float32", "float64"] = "float32"
+    """Precision of the cross-entropy; the weights stay in float32."""
+    layers: int = number(1, only=GENERAL, least=1)
+    """Blocks of attention and MLP."""
+    positions: PositionKind = number("learned", only=GENERAL)
+    """How the transformer knows where a token stands: an embedding for each position, rotary
+    angles, or only what causal attention gives away."""
+    masking: Literal["causal", "none"] = number("causal", only=GENERAL)
+    """Does a position see only itself and what stands before it?"""
+    residual: Literal["yes", "no"] = number("yes", only=GENERAL)
+    """Add each sublayer's input to its output?"""
+    norm: str = number("", only=GENERAL)
+    """Where norms stand, joined by +: attention (one for queries, keys and values), query_key,
+    value, mlp (each before its sublayer), post (after each sublayer's sum), final (before the
+    unembedding). `attention+mlp+final` is the usual pre-norm transformer. Empty: nowhere."""
+    norm_kind: NormKind = number("layer", only=GENERAL)
+    """LayerNorm, or RMSNorm (no centring, no bias)."""
+    activation: ActivationKind = number("relu", only=GENERAL)
+    """Of the MLP."""
+    readout_scale: float = number(1.0, only=GENERAL)
+    """Multiplies the outputs."""
+    rule: str = number("", only=("custom",))
+    """Custom only: `file.py:object`, with functions `init` and `respond` (docs/own-parts.md)."""
+
+    def check(self) -> None:
+        require(
+            self.width % self.heads == 0,
+            f"model.width is {self.width}, not a multiple of the {self.heads} heads.",
+        )
+        require(
+            (self.kind == "custom") == (":" in self.rule),
+            f"model.rule is {self.rule!r}; a custom model names its `file.py:object`.",
+        )
+        places = self.norm.split("+") if self.norm else []
+        require(
+            set(places) <= set(NORM_PLACES),
+            f"model.norm is {self.norm!r}; it joins some of {', '.join(NORM_PLACES)} by +.",
+        )
+        require(
+            len(set(places)) == len(places)
+            and not ("attention" in places and {"query_key", "value"} & set(places)),
+            f"model.norm is {self.norm!r}; it names a place twice (attention is query_key and "
+            "value with one norm).",
+        )
+        require(
+            self.positions != "rotary" or (self.width // self.heads) % 2 == 0,
+            f"Rotary positions turn pairs: model.width / model.heads must be even, not "
+            f"{self.width} / {self.heads}.",
+        )
+
+
+@dataclass(frozen=True)
+class OptimiserSpec:
+    """How the weights move. Weight decay is decoupled: w <- (1 - lr*decay) w - lr*update, for every
+    array, biases and norms included."""
+
+    kind: OptimiserKind = "adamw"
+    """sgd (with momentum beta1), adamw, lion or muon (adamw for embeddings and biases)."""
+    lr: float = number(1e-3, above=0)
+    """Learning rate after warm-up."""
+    weight_decay: float = 1.0
+    """Decoupled decay, multiplied by the learning rate."""
+    beta1: float = number(0.9, least=0, below=1)
+    """Momentum, or decay of the first moment."""
+    beta2: float = number(0.999, least=0, below=1)
+    """Decay of the second moment (adamw, muon's adamw part) or of lion's momentum."""
+    epsilon: float = number(1e-8, least=0)
+    """Added to the root of the second moment."""
+    warmup: int = number(10, least=0)
+    """Epochs of linear warm-up."""
+    clip: float = number(1.0, least=0)
+    """Gradients are scaled to at most this global norm. 0: no clipping."""
+    batch: int = number(0, least=0)
+    """Training examples drawn, with replacement, for each step. 0: all of them, once each."""
+
+    def check(self) -> None:
+        shrink = self.lr * self.weight_decay
+        require(
+            0 <= shrink < 1,
+            f"optimiser.lr * optimiser.weight_decay is {shrink}; it must be at least 0 and below "
+            "1.",
+        )
+
+
+@dataclass(frozen=True)
+class PriorSpec:
+    """A penalty on attention, added to the loss: strength(epoch) * penalty(attention)."""
+
+    kind: PriorKind = "none"
+    """Pull attention to the oracle, onto the distractors, to low entropy, to sparsity, to a
+    teacher's attention, or to the positions that the training examples show to determine the label;
+    add a penalty of your own (custom); or leave it alone."""
+    strength: float = number(1.0, least=0)
+    """Multiplies the penalty: lambda."""
+    start: int = number(0, least=0)
+    """First epoch with the penalty (late start)."""
+    end: int = 0
+    """The strength falls linearly from `start` to zero at this epoch. 0: it stays constant."""
+    teacher: str = ""
+    """Teacher only: the run (in the same store) whose final attention is the target."""
+    teacher_view: Literal["example", "position"] = "example"
+    """Teacher only: its attention on each example, or its average at each position."""
+    rule: str = number("", only=("custom",))
+    """Custom only: `file.py:function` of attention and oracle (docs/own-parts.md)."""
+
+    def check(self) -> None:
+        require(
+            self.end == 0 or self.end > self.start,
+            f"prior.end is {self.end}; it must be 0 (constant) or later than prior.start, "
+            f"{self.start}.",
+        )
+        require(
+            (self.kind == "custom") == (":" in self.rule),
+            f"prior.rule is {self.rule!r}; a custom prior names its `file.py:function`.",
+        )
+        check_run_name("prior.teacher", self.teacher)
+
+
+@dataclass(frozen=True)
+class MaskSpec:
+    """Which weights may be other than zero, for tickets. Masked weights are zero at every step."""
+
+    kind: MaskKind = "none"
+    """`magnitude` keeps the largest weights of `source`; `shuffled` permutes that mask within
+    each matrix; `random` needs no source."""
+    source: str = ""
+    """The run (in the same store) whose final weights are ranked."""
+    keep: float = number(0.2, above=0, most=1)
+    """Share of weights that is kept, over all matrices in scope together."""
+    scope: Literal["mlp", "all"] = "mlp"
+    """Mask the MLP's two matrices, or every matrix."""
+    effect: Literal["prune", "norm"] = "prune"
+    """`norm` prunes nothing: it scales the MLP's initial weights to the norm they would have under
+    the mask, which tells a ticket from its small norm."""
+
+    def check(self) -> None:
+        check_run_name("interventions.mask.source", self.source)
+        require(
+            bool(self.source) == (self.kind in ("magnitude", "shuffled")),
+            f"A {self.kind} mask {'takes no' if self.source else 'needs'} "
+            "interventions.mask.source.",
+        )
+        require(
+            self.effect == "prune" or self.kind != "none",
+            'interventions.mask.effect "norm" needs a mask whose norm it takes; set its kind.',
+        )
+
+
+@dataclass(frozen=True)
+class InterventionSpec:
+    """What is forced on a run in addition to loss and prior."""
+
+    mlp_norm: float = number(0.0, least=0)
+    """Project the MLP's weights to this Frobenius norm after each step. 0: do not."""
+    query_key_penalty: float = number(0.0, least=0)
+    """Adds this times (|W_Q|^2 + |W_K|^2) to the loss."""
+    frozen_attention: FrozenKind = "no"
+    """Replace attention by a fixed posterior; `teacher` takes it from `prior.teacher`. In the
+    transformer this is the last layer's, in a stream where a parity is asked for."""
+    mask: MaskSpec = field(default_factory=MaskSpec)
+
+
+@dataclass(frozen=True)
+class TrainingSpec:
+    """How long, what is written down, and when a question counts as settled."""
+
+    epochs: int = number(6000, least=1)
+    """Steps: passes over the training examples, or draws of `optimiser.batch` of them."""
+    log_every: int = number(25, least=1)
+    """Epochs between two rows of the curve."""
+    snapshots: int = number(0, least=0)
+    """Keep the weights at this many evenly spaced rows, besides the final ones."""
+    train_threshold: float = number(0.99, above=0, most=1)
+    """Memorised: training accuracy reaches this."""
+    test_threshold: float = number(0.95, above=0, most=1)
+    """Grokked: test accuracy reaches this."""
+    persistence: int = number(3, least=1)
+    """... and stays there for this many rows in a row."""
+    structure_threshold: float = number(0.0, least=0)
+    """tau of the structural condition. 0: half of the oracle's share, 1/(2k)."""
+    stop: str = "never"
+    """End the run early once this event has happened: grokked. Recorded in the outcome."""
+    stop_after: int = number(500, least=0)
+    """Epochs to train on after that."""
+    measures: tuple[str, ...] = ()
+    """Measures of your own, each a `file.py:function` of weights and data (docs/own-parts.md)."""
+
+
+def check_space(values: int, count: int) -> None:
+    """Examples are drawn by their number, which must fit into 64 bits."""
+    require(
+        count <= 63 and values**count <= 2**63,
+        f"This task has {values}^{count} examples, and a sample can be drawn from at most 2^63; "
+        "take fewer operands, values or bits.",
+    )
+
+
+def check_run_name(field: str, name: str) -> None:
+    """A shortened name could come to mean another run."""
+    require(
+        not name or (len(name) == 16 and set(name) <= set("0123456789abcdef")),
+        f"{field} is {name!r}; give the whole name of the run, 16 hexadecimal digits.",
+    )
+
+
+def is_prime(number: int) -> bool:
+    return number > 1 and all(number % i for i in range(2, math.isqrt(number) + 1))

@@ -1,0 +1,6 @@
+"""Runs on disk: a directory per run, named by the hash of its spec."""
+
+from grokscope.store.run import CURVE, Run, Status, describe, shorten
+from grokscope.store.store import Defect, Store, default_root
+
+__all__ = ["CURVE", "Defect", "Run", "Status", "Store", "default_root", "describe", "shorten"]
