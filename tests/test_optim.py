@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from typing import get_args
 
 import jax
 import jax.numpy as jnp
@@ -11,8 +11,10 @@ import optax
 import pytest
 from optax import contrib
 
-from grokscope import optim
-from grokscope.optim import OptimiserNumbers
+import grokscope as gs
+from grokscope.optim import OPTIMISERS, OptimiserNumbers, find_optimiser
+from grokscope.optim.decoupled import learning_rate
+from grokscope.spec import OptimiserKind
 
 LR, DECAY, B1, B2, EPS = 3e-3, 0.7, 0.9, 0.98, 1e-8
 
@@ -44,10 +46,12 @@ def start():
 def ours(kind, given=None):
     params, gradients = start()
     given = given or numbers()
-    state = optim.init(kind, given, params)
-    update = jax.jit(partial(optim.update, kind))
+    optimiser = find_optimiser(kind)
+    state = optimiser.init(params, given)
+    update = jax.jit(optimiser.update)
     for step, gradient in enumerate(gradients):
-        params, state = update(given, gradient, state, params, jnp.int32(step))
+        drawn = optimiser.draw(params, state, given, jax.random.key(step))
+        params, state = update(gradient, drawn, params, state, given, jnp.int32(step))
     return params
 
 
@@ -115,8 +119,9 @@ def test_lion_agrees_with_the_textbook():
 def test_muon_updates_are_nearly_orthogonal():
     params, gradients = start()
     given = numbers(weight_decay=0.0)
-    new, _ = optim.update(
-        "muon", given, gradients[0], optim.init("muon", given, params), params, jnp.int32(0)
+    muon = find_optimiser("muon")
+    new, _ = muon.update(
+        gradients[0], params, params, muon.init(params, given), given, jnp.int32(0)
     )
     step = np.asarray(params["query"] - new["query"]) / LR
     singular = np.linalg.svd(step, compute_uv=False)
@@ -129,19 +134,20 @@ def test_decay_alone_is_exactly_geometric(kind):
     """With no gradient every optimiser shrinks weights by (1 - lr*decay) a step."""
     params, _ = start()
     given = numbers()
-    state = optim.init(kind, given, params)
+    optimiser = find_optimiser(kind)
+    state = optimiser.init(params, given)
     zero = jax.tree.map(jnp.zeros_like, params)
     new = params
-    update = jax.jit(partial(optim.update, kind))
+    update = jax.jit(optimiser.update)
     for step in range(10):
-        new, state = update(given, zero, state, new, jnp.int32(step))
+        new, state = update(zero, new, new, state, given, jnp.int32(step))
     for name in params:
         np.testing.assert_allclose(new[name], params[name] * (1 - LR * DECAY) ** 10, rtol=1e-5)
 
 
 def test_warm_up_is_linear():
     given = numbers(warmup=10)
-    rates = [float(optim.learning_rate(given, jnp.int32(step))) for step in (0, 4, 9, 50)]
+    rates = [float(learning_rate(given, jnp.int32(step))) for step in (0, 4, 9, 50)]
     np.testing.assert_allclose(rates, [0.1 * LR, 0.5 * LR, LR, LR], rtol=1e-6)
 
 
@@ -150,3 +156,9 @@ def test_clipping_agrees_with_optax():
     assert_same(ours("adamw", numbers(clip=0.5)), theirs(chain))
     free = ours("adamw", numbers(clip=1e6))
     assert_same(free, ours("adamw"))
+
+
+def test_an_unknown_kind_is_refused():
+    assert set(OPTIMISERS) == set(get_args(OptimiserKind))
+    with pytest.raises(gs.SpecError, match=r"no optimiser 'adamv'.*Did you mean adamw"):
+        find_optimiser("adamv")

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 import grokscope as gs
-from grokscope import store as store_module
 from grokscope.spec import from_dict
+from grokscope.store import run as run_module
 from grokscope.store.files import read_json
 
 
@@ -55,6 +55,7 @@ def test_an_outcome_says_how_it_was_judged(trained):
         "persistence": 3,
         "epoch": None,
         "observed_until": 100,
+        "rising": True,
     }
     assert [phase["name"] for phase in outcome["phases"]] == [
         "memorisation",
@@ -103,7 +104,7 @@ def test_filtering_by_sql(trained):
 
 def test_each_file_is_read_once(trained, monkeypatch):
     read = []
-    monkeypatch.setattr(store_module, "read_json", lambda p: read.append(p) or read_json(p))
+    monkeypatch.setattr(run_module, "read_json", lambda p: read.append(p) or read_json(p))
     for listing in (trained.runs, trained.table, lambda: trained.sql("select run from runs")):
         read.clear()
         assert len(listing()) == 2
@@ -189,7 +190,7 @@ def test_partial_runs_are_named(copied):
     (run.path / "outcome.json").unlink()
     (problem,) = copied.verify()
     assert problem.kind == "partial"
-    assert "train the same spec again" in problem.sentence
+    assert "training the same spec again" in problem.sentence
     assert run.status == "partial"
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import grokscope as gs
-from grokscope.engine import execution as how
+from grokscope.engine import orders, planning
 from grokscope.engine.planning import choose_processes, estimate_seconds, in_order
 from grokscope.spec import to_dict
 
@@ -279,9 +279,9 @@ def test_a_teacher_of_another_size(tiny, store):
 
 @pytest.mark.parametrize("execution", ["vmap", "auto"])
 def test_a_batch_starts_no_workers(tiny, store, monkeypatch, execution):
-    monkeypatch.setitem(how.BY_BACKEND, "cpu", "vmap")
-    monkeypatch.setattr(how, "choose_processes", lambda specs: 2)
-    monkeypatch.setattr(how, "LocalProcesses", None)
+    monkeypatch.setitem(orders.BY_BACKEND, "cpu", "vmap")
+    monkeypatch.setattr(planning, "choose_processes", lambda specs: 2)
+    monkeypatch.setattr(planning, "LocalProcesses", None)
     specs = [tiny.replace(**{"seed": seed, "training.epochs": 20}) for seed in range(2)]
     for run in gs.train(specs, store, execution=execution):
         assert run.provenance["segments"][-1]["execution"] == "vmap of 2"

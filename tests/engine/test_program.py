@@ -11,14 +11,20 @@ import numpy as np
 import pytest
 
 import grokscope as gs
-from grokscope.engine.program import _cross_entropy, draw_batch, make_member, make_program, measure
+from grokscope.engine.program import keys_of, make_member, make_program, measure
 from grokscope.models import minimal
+from grokscope.problems.routing import cross_entropy
+
+
+def draw_batch(form, step, member):
+    """The examples of a step and their targets."""
+    return form.problem.draw_batch(member.data, keys_of(member.clock, step)[0])
 
 
 def advance(spec, store, rows=64):
     """The whole curve, in calls of `rows` rows, and the final state."""
     form, member = make_member(spec, store)
-    with jax.enable_x64(form.double_loss):
+    with jax.enable_x64(form.problem.double):
         program = make_program(form)
         state = program.init(member)
         blocks = []
@@ -33,25 +39,30 @@ def textbook(spec, store):
     """Loss, logits and attention of a run's initial weights by the textbook forward."""
     form, member = make_member(spec, store)
     params = make_program(form).init(member).params
-    return form, member, params, minimal.forward(params, member.train.tokens, form.shape)
+    return (
+        form,
+        member,
+        params,
+        minimal.forward(params, member.data.train.tokens, form.problem.shape),
+    )
 
 
 def test_first_row_describes_the_initial_weights(tiny, store):
     curve, _ = advance(tiny, store)
     form, member, params, forward = textbook(tiny, store)
-    labels = member.train.labels
+    labels = member.data.train.labels
     losses = -jax.nn.log_softmax(forward.logits)[jnp.arange(len(labels)), labels]
     assert curve["epoch"].tolist() == list(range(0, 101, 10))
     np.testing.assert_allclose(curve["train_loss"][0], losses.mean(), rtol=1e-5)
     right = (forward.logits.argmax(axis=1) == labels).mean()
     np.testing.assert_allclose(curve["train_accuracy"][0], right, rtol=1e-6)
     assert curve["update_norm"][0] == 0
-    both = np.concatenate([member.train.tokens, member.test.tokens])
-    everything = minimal.forward(params, jnp.asarray(both), form.shape)
+    both = np.concatenate([member.data.train.tokens, member.data.test.tokens])
+    everything = minimal.forward(params, jnp.asarray(both), form.problem.shape)
     np.testing.assert_allclose(
         curve["attention"][0], everything.attention[:, 0].mean(axis=0), rtol=1e-5
     )
-    oracle = np.concatenate([member.train.oracle, member.test.oracle])
+    oracle = np.concatenate([member.data.train.oracle, member.data.test.oracle])
     weakest = np.where(oracle > 0, everything.attention[:, 0], 1).min(axis=1)
     np.testing.assert_allclose(curve["weakest_min"][0], weakest.min(), rtol=1e-5)
     np.testing.assert_allclose(curve["weakest_q10"][0], np.quantile(weakest, 0.1), rtol=1e-5)
@@ -65,9 +76,9 @@ def test_gradients_on_the_routing(tiny, store, heads):
     form, member = make_member(spec, store)
     state = make_program(form).init(member)
     row = jax.jit(lambda state, member: measure(form, state, member))(state, member)
-    params, shape = state.params, form.shape
+    params, shape = state.params, form.problem.shape
     size = shape.width // heads
-    tokens, labels = member.train.tokens, member.train.labels
+    tokens, labels = member.data.train.tokens, member.data.train.labels
     embedded = params["embedding"][tokens] + params["position"]
     query = params["query"].reshape(-1, heads, size)
     key = params["key"].reshape(-1, heads, size)
@@ -99,7 +110,7 @@ def test_gradients_on_the_routing(tiny, store, heads):
 def test_mirrored_and_unmirrored_add_up(tiny, store):
     curve, _ = advance(tiny, store)
     _, member = make_member(tiny, store)
-    share = np.asarray(member.mirrored).mean()
+    share = np.asarray(member.data.mirrored).mean()
     mixed = (
         share * curve["test_accuracy_mirrored"] + (1 - share) * curve["test_accuracy_unmirrored"]
     )
@@ -135,11 +146,11 @@ def test_a_batch_step_uses_the_drawn_examples(tiny, store):
     )
     form, member = make_member(spec, store)
     before = make_program(form).init(member).params
-    side, target = draw_batch(form, jnp.int32(0), member)
-    assert side.tokens.shape == (24, form.shape.length)
+    side, target = draw_batch(form, 0, member)
+    assert side.tokens.shape == (24, form.problem.shape.length)
 
     def objective(params):
-        forward = minimal.forward(params, side.tokens, form.shape)
+        forward = minimal.forward(params, side.tokens, form.problem.shape)
         losses = -jax.nn.log_softmax(forward.logits)[jnp.arange(24), side.labels]
         wanted = target > 0
         ratio = jnp.where(wanted, jnp.log(jnp.where(wanted, target, 1)), 0)
@@ -155,9 +166,10 @@ def test_a_batch_step_uses_the_drawn_examples(tiny, store):
 
 def test_batches_are_drawn_evenly_and_anew(tiny, store):
     form, member = make_member(tiny.replace(**{"optimiser.batch": 50}), store)
-    n = len(member.target)
+    n = len(member.data.target)
     # The examples told by their number: a side whose labels are 0 to n - 1.
-    member = member._replace(train=member.train._replace(labels=jnp.arange(n)))
+    train = member.data.train._replace(labels=jnp.arange(n))
+    member = member._replace(data=member.data._replace(train=train))
     drawn = jax.vmap(lambda step: draw_batch(form, step, member)[0].labels)(jnp.arange(600))
     counts = np.bincount(np.asarray(drawn).ravel(), minlength=n)
     assert len(counts) == n
@@ -167,8 +179,8 @@ def test_batches_are_drawn_evenly_and_anew(tiny, store):
     assert len(np.unique(drawn, axis=0)) == 600
     repeats = 50 - np.mean([len(np.unique(row)) for row in np.asarray(drawn)])
     assert repeats == pytest.approx(50 - n * (1 - (1 - 1 / n) ** 50), rel=0.1)  # with replacement
-    other = member._replace(numbers=member.numbers._replace(seed=jnp.uint32(1)))
-    assert (draw_batch(form, jnp.int32(0), other)[0].labels != drawn[0]).any()
+    other = member._replace(clock=member.clock._replace(seed=jnp.uint32(1)))
+    assert (draw_batch(form, 0, other)[0].labels != drawn[0]).any()
 
 
 def test_a_sweep_compiles_once(tiny, store):
@@ -259,11 +271,11 @@ def test_double_precision_loss(tiny, store):
     logits = jnp.array([[40.0, 0.0]], jnp.float32)
     label = jnp.array([0])
     with jax.enable_x64(True):
-        assert float(_cross_entropy(form, logits, label)[0]) == pytest.approx(np.exp(-40), rel=1e-3)
+        assert float(cross_entropy(logits, label, True)[0]) == pytest.approx(np.exp(-40), rel=1e-3)
         measured = str(jax.make_jaxpr(partial(measure, form))(state, member))
     assert "= dot_general" in measured
     assert not re.search(r"f64\[[\d,]*\] = dot_general", measured)
-    assert float(_cross_entropy(form._replace(double_loss=False), logits, label)[0]) == 0
+    assert float(cross_entropy(logits, label, False)[0]) == 0
 
 
 def test_interventions_act(tiny, store):

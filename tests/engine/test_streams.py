@@ -64,16 +64,18 @@ def test_a_row_judges_what_can_be_known(measured):
     attend = partial(minimal.normalise, kind="softmax")
 
     def read(side):
-        return transformer.respond(params, jnp.asarray(side.tokens), form.shape, attend)
+        return transformer.respond(params, jnp.asarray(side.tokens), form.problem.shape, attend)
 
-    train, test = read(member.train), read(member.test)
+    train, test = read(member.data.train), read(member.data.test)
     chances = jax.nn.log_softmax(train.logits)
-    losses = -np.take_along_axis(np.asarray(chances), np.asarray(member.train.labels)[..., None], 2)
+    losses = -np.take_along_axis(
+        np.asarray(chances), np.asarray(member.data.train.labels)[..., None], 2
+    )
     assert row["train_loss"] == pytest.approx(losses.mean(), rel=1e-5)
-    right = np.asarray(test.logits.argmax(axis=-1) == member.test.labels)
+    right = np.asarray(test.logits.argmax(axis=-1) == member.data.test.labels)
     assert row["test_accuracy"] == pytest.approx(right[:, [4, 10]].mean(), rel=1e-6)
     both = np.concatenate([np.asarray(r.attention)[:, [4, 10]].mean(axis=2) for r in (train, test)])
-    oracle = np.concatenate([member.train.oracle, member.test.oracle])
+    oracle = np.concatenate([member.data.train.oracle, member.data.test.oracle])
     weakest = np.where(oracle > 0, both, 1).min(axis=-1)
     assert row["weakest_min"] == pytest.approx(weakest.min(), rel=1e-4)
     divergence = (oracle * np.log(np.where(oracle > 0, oracle / both.clip(1e-30), 1))).sum(-1)
@@ -88,13 +90,13 @@ def test_a_row_judges_what_can_be_known(measured):
 def test_gradients_on_logits_are_the_judged_ones(measured):
     """dL/da through a model of one's own making, and the largest by a finite difference."""
     form, member, params, row = measured
-    tokens, labels = jnp.asarray(member.train.tokens), member.train.labels
+    tokens, labels = jnp.asarray(member.data.train.tokens), member.data.train.labels
 
     def loss(nudge):  # (n, P, H, T)
         def attend(scores):
             return minimal.normalise(scores + nudge, "softmax")
 
-        logits = transformer.respond(params, tokens, form.shape, attend).logits
+        logits = transformer.respond(params, tokens, form.problem.shape, attend).logits
         return -jnp.take_along_axis(jax.nn.log_softmax(logits), labels[..., None], axis=2).sum()
 
     still = jnp.zeros((len(tokens), 11, 2, 11))
@@ -113,7 +115,7 @@ def test_what_a_transformer_cannot_be():
         SPEC.replace(model=gs.ModelSpec())
     with pytest.raises(gs.SpecError, match="must be causal"):
         SPEC.replace(**{"model.masking": "none"})
-    with pytest.raises(gs.SpecError, match="only used by the transformer"):
+    with pytest.raises(gs.SpecError, match="only used by transformer"):
         gs.RunSpec().replace(**{"model.layers": 2})
     with pytest.raises(gs.SpecError, match="joins some of attention"):
         SPEC.replace(**{"model.norm": "before"})

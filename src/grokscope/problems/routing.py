@@ -299,7 +299,36 @@ def build(spec: RunSpec, store: Store) -> tuple[Routing, Data, Numbers]:
         penalty=spec.prior.rule,
         measures=spec.training.measures,
     )
+    _check_parts(problem, template, arrays)
     return problem, arrays, numbers
+
+
+def _check_parts(problem: Routing, template: Any, data: Data) -> None:
+    """Refuse a penalty or a measure of the user's own that gives the wrong shape."""
+    attention = jax.ShapeDtypeStruct(
+        (2, problem.shape.heads, data.train.tokens.shape[1]), "float32"
+    )
+    target = jax.ShapeDtypeStruct((2, 1, attention.shape[-1]), "float32")
+    if problem.penalty:
+        _expect(problem.penalty, "prior", attention.shape[:2], (), attention, target)
+    for reference in problem.measures:
+        _expect(reference, "measure", (), (1,), template, data)
+
+
+def _expect(
+    reference: str, what: str, wanted: tuple[int, ...], more: tuple[int, ...], *given: Any
+) -> None:
+    """Call a part on shapes alone. `more` are numbers of axes that it may have instead."""
+    function = parts.load_function(reference, f"the {what}")
+    name = reference.partition("@")[0]
+    try:
+        found = jax.eval_shape(function, *given).shape
+    except Exception as error:  # it is the user's code: anything may happen
+        first = str(error).splitlines()[0] if str(error) else ""
+        raise SpecError(f"The {what} {name} failed: {type(error).__name__}: {first}") from error
+    if found != wanted and len(found) not in more:
+        allowed = f"shape {wanted}" if wanted else "a number, or a few of them in one row"
+        raise SpecError(f"The {what} {name} gives shape {found}; it must give {allowed}.")
 
 
 def _check_data(spec: RunSpec, data: TaskData) -> None:

@@ -18,6 +18,7 @@ from functools import cache
 from typing import Any, Literal, get_args, get_origin
 
 from grokscope.errors import SpecError, suggest
+from grokscope.parts import refer
 
 
 def number(default: Any, **limits: Any) -> Any:
@@ -90,7 +91,7 @@ def nest(flat: Mapping[str, Any]) -> dict[str, Any]:
 
 def plain_numbers(value: Any, hint: Any) -> Any:
     """Numbers as they are hashed, so that 1, 1.0 and NumPy's are the same run: whole numbers become
-    floats where the field takes any number. Lists become tuples."""
+    floats where the field takes any number. Lists become tuples, functions their references."""
     if type(value) in (str, float):  # as most are: every spec passes through here
         return value
     if is_section(hint):
@@ -103,8 +104,10 @@ def plain_numbers(value: Any, hint: Any) -> Any:
             if plain is not given:
                 changes[name] = plain
         return dataclasses.replace(value, **changes) if changes else value
-    if get_origin(hint) is tuple and isinstance(value, list):
-        return tuple(value)
+    if get_origin(hint) is tuple and isinstance(value, list | tuple):
+        return tuple(refer(part) if callable(part) else part for part in value)
+    if hint is str and callable(value):
+        return refer(value)
     if hasattr(value, "item") and getattr(value, "ndim", None) == 0:
         value = value.item()
     return float(value) if hint is float and type(value) is int else value

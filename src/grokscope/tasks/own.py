@@ -150,11 +150,12 @@ def _oracle(frame: pl.DataFrame, tokens: np.ndarray, path: str) -> np.ndarray | 
         return None
     oracle = np.zeros(tokens.shape, np.float32)
     for row, named in zip(oracle, frame["informative"].to_list(), strict=True):
-        positions = [int(p) for p in (named.split() if isinstance(named, str) else named or [])]
-        if not positions or min(positions) < 0 or max(positions) >= len(row):
+        words = named if isinstance(named, list) else str(named).split()
+        positions = [int(word) for word in words if str(word).isdecimal()]
+        if not positions or len(positions) < len(words) or max(positions) >= len(row):
             raise SpecError(
-                f"`informative` in {path} names {positions}; each example needs positions from 0 "
-                f"to {len(row) - 1}."
+                f"`informative` in {path} names {named!r}; each example needs positions from 0 to "
+                f"{len(row) - 1}."
             )
         row[positions] = 1 / len(positions)
     return oracle
