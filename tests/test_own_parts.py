@@ -1,4 +1,4 @@
-"""Parts of the user's own: the guide runs, identity follows what they compute, mistakes are told."""
+"""Parts of the user's own: the guide runs, edits make new runs, mistakes are named."""
 
 from __future__ import annotations
 
