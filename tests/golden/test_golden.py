@@ -6,6 +6,7 @@ import json
 import shutil
 from pathlib import Path
 
+import jax
 import numpy as np
 import polars as pl
 import pytest
@@ -13,6 +14,7 @@ from safetensors.numpy import load_file
 
 import grokscope as gs
 from golden.cases import make_specs
+from grokscope.engine.compilation import OPTIONS
 
 HERE = Path(__file__).parent
 RESULTS = HERE.parent.parent / "results"
@@ -96,3 +98,11 @@ def test_numbers(specs, curves, tmp_path):
             )
         for name, array in run.weights().items():
             np.testing.assert_allclose(array, weights[f"{case}:{name}"], atol=1e-4, err_msg=case)
+
+
+def test_a_half_done_run_keeps_its_compiler_options(old_store, tiny):
+    """Options change last bits, so a run that was begun without them ends without them."""
+    (resumed,) = gs.train(old_store.get(PARTIAL).spec, old_store, processes=1)
+    assert [segment.get("compiler", {}) for segment in resumed.provenance["segments"]] == [{}, {}]
+    (fresh,) = gs.train(tiny, old_store, processes=1)
+    assert fresh.provenance["segments"][0]["compiler"] == OPTIONS.get(jax.default_backend(), {})

@@ -118,7 +118,7 @@ def _train_free(specs: Sequence[Spec], store: Store, sink: Sink) -> dict[str, Gr
     import jax
 
     from grokscope.engine.program import make_member
-    from grokscope.engine.training import train_group
+    from grokscope.engine.training import compiler_options, train_group
 
     refused: dict[str, GrokscopeError] = {}
     with contextlib.ExitStack() as claims:
@@ -137,8 +137,9 @@ def _train_free(specs: Sequence[Spec], store: Store, sink: Sink) -> dict[str, Gr
                 refused[spec.id] = error
                 continue
             sizes = tuple(array.shape for array in jax.tree.leaves(member))
-            batches[form, sizes].append((spec, member))
-        for (form, _), batch in batches.items():
+            options = tuple(compiler_options(spec, store).items())
+            batches[form, sizes, options].append((spec, member))
+        for (form, *_), batch in batches.items():
             some, members = zip(*batch, strict=True)
             train_group(some, form, members, store, sink)
     return refused

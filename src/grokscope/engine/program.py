@@ -27,6 +27,9 @@ BLOCK = 64  # rows that fit into one call
 BATCHES, SAMPLES = 1, 2
 
 
+Options = tuple[tuple[str, str], ...]
+
+
 class Form(NamedTuple):
     """What a program is compiled for. Runs of equal form and equal array shapes share one."""
 
@@ -75,12 +78,14 @@ class Program(NamedTuple):
 
 
 @cache
-def make_program(form: Form, batched: bool = False) -> Program:
-    """Functions for one run, or for a batch of stacked runs (`vmap`)."""
+def make_program(form: Form, batched: bool = False, options: Options = ()) -> Program:
+    """Functions for one run, or for a batch of stacked runs (`vmap`), compiled with XLA's
+    `options`."""
     init, advance = partial(_init, form), partial(_advance, form)
     if batched:
         init, advance = jax.vmap(init), jax.vmap(advance, in_axes=(0, 0, None))
-    return Program(jax.jit(init), jax.jit(advance, donate_argnums=0))
+    compiled = partial(jax.jit, compiler_options=dict(options))
+    return Program(compiled(init), compiled(advance, donate_argnums=0))
 
 
 def make_member(spec: Spec, store: Store) -> tuple[Form, Member]:

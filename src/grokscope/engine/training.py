@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from grokscope.engine.compilation import OPTIONS
 from grokscope.engine.events import Event, EventKind, Sink
 from grokscope.engine.program import BLOCK, Form, Member, State, make_program
 from grokscope.errors import StoreError
@@ -81,10 +82,12 @@ def train_group(
     batched = len(specs) > 1
     execution = f"vmap of {len(specs)}" if batched else "one by one"
     with jax.enable_x64(form.problem.double):
-        program = make_program(form, batched)
         group = [_open(spec, store, execution) for spec in specs]
+        options = tuple(group[0].segments[-1]["compiler"].items())
+        program = make_program(form, batched, options)
+        alone = make_program(form, options=options)
         states = [
-            _restore(progress, make_program(form).init(member), store, sink)
+            _restore(progress, alone.init(member), store, sink)
             for progress, member in zip(group, members, strict=True)
         ]
         state = _stack(states) if batched else states[0]
@@ -94,11 +97,24 @@ def train_group(
 
 def _open(spec: Spec, store: Store, execution: str) -> Progress:
     run = store.begin(spec)
+    segments = _segments(run)
+    segment = new_segment(0, execution) | {"compiler": compiler_options(spec, store)}
+    return Progress(spec, run, [], [*segments, segment])
+
+
+def _segments(run: Run) -> list[dict[str, Any]]:
     try:
-        segments = run.provenance["segments"]
+        return run.provenance["segments"]
     except (StoreError, KeyError):
-        segments = []
-    return Progress(spec, run, [], [*segments, new_segment(0, execution)])
+        return []
+
+
+def compiler_options(spec: Spec, store: Store) -> dict[str, str]:
+    """Those that a half-done run was begun with (none before they were noted), else today's."""
+    begun = _segments(store.find(spec))
+    if begun:
+        return begun[0].get("compiler", {})
+    return OPTIONS.get(jax.default_backend(), {})
 
 
 def _restore(progress: Progress, fresh: State, store: Store, sink: Sink) -> State:
