@@ -13,7 +13,7 @@ import grokscope as gs
 def test_every_public_name_resolves():
     for name in gs.__all__:
         assert getattr(gs, name) is not None, name
-    assert sorted(gs._MODULE) == sorted(gs.__all__)
+    assert dir(gs) == sorted(gs.__all__)
     with pytest.raises(AttributeError, match="no attribute 'trian'"):
         _ = gs.trian
 

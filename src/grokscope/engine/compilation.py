@@ -10,8 +10,8 @@ from functools import cache
 from pathlib import Path
 
 # Small reductions, such as a softmax over five positions, cost more in XLA's YNN kernels than in
-# the fused loops that those replace: a tenth of an epoch (docs/log.md). Other options, other last bits,
-# so a run keeps those that it was begun with.
+# the fused loops that those replace: a tenth of an epoch (docs/log.md). Other options, other
+# last bits, so a run keeps those that it was begun with.
 OPTIONS = {"cpu": {"xla_cpu_experimental_ynn_fusion_type": ""}}
 
 

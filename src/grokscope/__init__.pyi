@@ -1,0 +1,58 @@
+from .engine import Event, Executor, InProcess, LocalProcesses, Order, Sink, train
+from .errors import GrokscopeError, SpecError, StoreError, TrainingError
+from .papers.structural_inference.certificates import certify
+from .probes.held_out import held_out_accuracy
+from .spec import (
+    KINDS,
+    RECIPES,
+    InterventionSpec,
+    MaskSpec,
+    ModelSpec,
+    OptimiserSpec,
+    PriorSpec,
+    RunSpec,
+    Spec,
+    TaskSpec,
+    TrainingSpec,
+    find_recipe,
+    sweep,
+)
+from .store import Run, Store
+from .tasks import TaskData, build_task, custom_task, data_task
+
+__version__: str
+
+__all__ = [
+    "KINDS",
+    "RECIPES",
+    "Event",
+    "Executor",
+    "GrokscopeError",
+    "InProcess",
+    "InterventionSpec",
+    "LocalProcesses",
+    "MaskSpec",
+    "ModelSpec",
+    "OptimiserSpec",
+    "Order",
+    "PriorSpec",
+    "Run",
+    "RunSpec",
+    "Sink",
+    "Spec",
+    "SpecError",
+    "Store",
+    "StoreError",
+    "TaskData",
+    "TaskSpec",
+    "TrainingError",
+    "TrainingSpec",
+    "build_task",
+    "certify",
+    "custom_task",
+    "data_task",
+    "find_recipe",
+    "held_out_accuracy",
+    "sweep",
+    "train",
+]
