@@ -13,7 +13,7 @@ import grokscope as gs
 def test_every_public_name_resolves():
     for name in gs.__all__:
         assert getattr(gs, name) is not None, name
-    assert dir(gs) == sorted(gs.__all__)
+    assert set(gs.__all__) <= set(dir(gs))
     with pytest.raises(AttributeError, match="no attribute 'trian'"):
         _ = gs.trian
 

@@ -71,7 +71,7 @@ def run(arguments: list[str]) -> int:
         return error.exit_code
     except KeyboardInterrupt:
         print(
-            "\ngrokscope: interrupted. The same command goes on from the last resume point.",
+            "\ngrokscope: interrupted. The same command resumes from the last resume point.",
             file=sys.stderr,
         )
         return INTERRUPTED

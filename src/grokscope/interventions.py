@@ -1,4 +1,4 @@
-"""Hands in the machine: what is done to the weights beside following the gradient."""
+"""What is done to the weights in addition to following the gradient."""
 
 from __future__ import annotations
 

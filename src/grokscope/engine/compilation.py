@@ -21,7 +21,7 @@ def prepare() -> None:
     import jax
 
     # Two of our loops in flight at once can exhaust XLA's thread pool and wait for each other
-    # for ever (seen with jax 0.10.2 on two cores). A call that runs in its caller's thread cannot.
+    # forever (seen with jax 0.10.2 on two cores). A call that runs in its caller's thread cannot.
     jax.config.update("jax_cpu_enable_async_dispatch", False)
     _keep_programs()
 

@@ -1,7 +1,7 @@
 """Orders: what an executor is asked to do, as plain data, and how a process carries one out.
 
 Runs are idempotent by hash and claimed through the store, so any number of workers may walk the
-same order: each takes what nobody holds, and whoever finds only held runs waits for them. That is
+same order: each takes what nobody holds, and waits if everything left is held. That is
 all the coordination there is, within one machine or across several.
 """
 

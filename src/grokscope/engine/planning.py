@@ -72,7 +72,7 @@ def choose_executor(
     """Worker processes where they pay, unless what they would need lives in this script."""
     count = choose_processes(specs) if processes is None else processes
     if processes is None and count > 1 and resolve(execution) == "vmap":
-        count = 1  # whoever comes first claims the whole batch; others would only wait
+        count = 1  # the first process claims the whole batch; others would only wait
     named = [reference for spec in specs for reference in find_kind(spec).references(spec)]
     if any(map(lives_in_main, [*named, *{refer(type(spec)) for spec in specs}])):
         count = 1  # a worker would have to run the whole script to get at the part

@@ -2,7 +2,7 @@
 
 Everything runs on the device; the host sees one block of rows per call. `advance` is a loop whose
 bounds are data, so neither the number of epochs nor the cadence of the log is compiled in, and the
-bits do not depend on how a run is cut into calls. What is learned is the problem's affair.
+bits do not depend on how a run is cut into calls. What is learned is up to the problem.
 """
 
 from __future__ import annotations

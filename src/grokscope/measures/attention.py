@@ -31,7 +31,7 @@ def structural_divergence(attention: Array, oracle: Array) -> Array:  # (..., T)
     """D = KL(alpha* || alpha) = sum_i alpha*_i log(alpha*_i / alpha_i), in nats (sec. 4.3).
 
     Unlike the theory's form it is finite, with finite gradients, where attention has left an
-    informative position altogether: training has to go on there."""
+    informative position altogether: training has to continue there."""
     xp = array_namespace(attention)
     ratio = xp.log(xp.clip(oracle, min=TINY)) - xp.log(xp.clip(attention, min=TINY))
     return xp.sum(oracle * ratio, axis=-1)

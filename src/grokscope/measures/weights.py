@@ -29,7 +29,7 @@ def mlp_norm(params: Params) -> jax.Array:
 
 
 def spectral_norm(matrix: jax.Array, squarings: int = 16) -> jax.Array:  # (a, b) -> ()
-    """Largest singular value, from above (but for rounding), without a decomposition.
+    """Largest singular value, from above (up to rounding), without a decomposition.
 
     The Gram matrix is squared again and again, its trace taken out each time; the traces add up to
     the Schatten norm tr(G^(2^s))^(1/2^(s+1)), which exceeds the largest singular value by at most

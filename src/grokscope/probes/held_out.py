@@ -24,7 +24,7 @@ def held_out_accuracy(run: Run, **changes: Any) -> float:
     sequences changed: `held_out_accuracy(run, length=16)` asks the same questions among more
     distractors.
 
-    Attention that was frozen cannot follow, nor can learned positions go on.
+    Frozen attention has no weights for new examples, and learned positions none for new lengths.
     """
     spec = run.spec
     for name in set(changes) - set(CHANGEABLE):

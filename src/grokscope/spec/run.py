@@ -196,8 +196,8 @@ class RunSpec(Spec):
         return result
 
     def replace(self, **changes: Any) -> Self:
-        """As `Spec.replace`. A fingerprint does not outlive what it was taken of; training takes it
-        anew."""
+        """As `Spec.replace`. A fingerprint is dropped with what it was taken of; training takes a
+        new one."""
         data = nest(changes)
         task, old = data.get("task"), self.task
         if (

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def replace_file(path: Path, data: bytes, durable: bool = False) -> None:
-    """Write beside, then rename: readers see the old file or the new one.
+    """Write to a temporary file, then rename: readers see the old file or the new one.
 
     `durable` waits until the disk has it, for files that others are told to trust."""
     beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")

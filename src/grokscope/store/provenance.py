@@ -1,4 +1,4 @@
-"""Where and with what a run was trained. Noted beside the run, never part of its identity."""
+"""Where and with what a run was trained. Kept with the run, never part of its identity."""
 
 from __future__ import annotations
 

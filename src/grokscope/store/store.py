@@ -1,4 +1,4 @@
-"""Runs on disk: a directory a run, named by the hash of its spec.
+"""Runs on disk: a directory per run, named by the hash of its spec.
 
     spec.json              what was asked
     curve.parquet          a row per logged epoch
@@ -213,7 +213,7 @@ class Store:
         curve = curve.filter(curve["epoch"] <= step)
         if curve.is_empty() or curve["epoch"][-1] != step:
             # A row is written at every resume point, so this one is newer than the curve: copied
-            # while the run was under way, or the power went. To go on would leave a hole.
+            # while the run was under way, or the power went. Resuming would leave a hole.
             raise damaged(run.path / RESUME, f"the curve has no row at its epoch, {step}")
         return state, curve
 
@@ -230,7 +230,7 @@ class Store:
         outcome: Mapping[str, Any],
         provenance: Mapping[str, Any],
     ) -> None:
-        """Everything, the outcome last: whoever sees it can trust the rest. `weights` may be None
+        """Everything, the outcome last: a run that has one is whole. `weights` may be None
         for a model of the user's own."""
         with disk_sentences(self.root):
             write_curve(run.path / CURVE, curve, durable=True)
