@@ -18,10 +18,8 @@ import jax.numpy as jnp
 import optax
 from optax import contrib
 
-from grokscope.measures.weights import role
+from grokscope.models.roles import MATRICES, role
 from grokscope.spec import OptimiserKind
-
-ORTHOGONALISED = frozenset({"query", "key", "value", "output", "hidden", "readout"})
 
 
 class OptimiserNumbers(NamedTuple):
@@ -50,9 +48,7 @@ def precondition(kind: OptimiserKind, numbers: OptimiserNumbers) -> optax.Gradie
     muon = optax.chain(contrib.muon(learning_rate=1.0, beta=b1), optax.scale(-1.0))
     return optax.partition(
         {"muon": muon, "adam": adam},
-        lambda params: {
-            name: "muon" if role(name) in ORTHOGONALISED else "adam" for name in params
-        },
+        lambda params: {name: "muon" if role(name) in MATRICES else "adam" for name in params},
     )
 
 

@@ -35,7 +35,7 @@ ModelKind = Literal["minimal", "transformer"]
 AttentionKind = Literal["softmax", "linear_relu"]
 PositionKind = Literal["learned", "rotary", "none"]
 NormKind = Literal["layer", "rms"]
-ActivationKind = Literal["relu", "gelu"]
+ActivationKind = Literal["relu", "gelu", "gelu_exact"]
 OptimiserKind = Literal["sgd", "adamw", "lion", "muon"]
 PriorKind = Literal["none", "oracle", "adversarial", "entropy", "sparsity", "teacher", "inferred"]
 FrozenKind = Literal["no", "oracle", "adversarial", "uniform", "teacher"]
@@ -118,9 +118,14 @@ class ModelSpec:
     norm_kind: NormKind = "layer"
     """LayerNorm, or RMSNorm (no centring, no bias)."""
     activation: ActivationKind = "relu"
-    """Of the MLP."""
+    """Of the MLP. `gelu` is the tanh approximation (GPT-2's), `gelu_exact` is x times the normal
+    distribution function (PyTorch's default)."""
     readout_scale: float = 1.0
-    """Multiplies the outputs. Unlike other numbers it is compiled in."""
+    """Multiplies the outputs."""
+    norm_gain: Literal["yes", "no"] = "yes"
+    """Do norms learn a gain and, LayerNorm, a bias for each dimension?"""
+    norm_epsilon: float = 1e-5
+    """Added to the variance (RMSNorm: the mean square) before its root is taken."""
 
 
 @dataclass(frozen=True)

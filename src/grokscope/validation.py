@@ -18,6 +18,8 @@ TRANSFORMER_ONLY = (
     "norm_kind",
     "activation",
     "readout_scale",
+    "norm_gain",
+    "norm_epsilon",
 )
 NORM_PLACES = ("attention", "query_key", "value", "mlp", "post", "final")
 
@@ -225,6 +227,15 @@ def _check_transformer(spec: RunSpec) -> None:
         and not ("attention" in places and {"query_key", "value"} & set(places)),
         f"model.norm is {model.norm!r}; it names a place twice (attention is query_key and value "
         "with one norm).",
+    )
+    for name in ("norm_gain", "norm_epsilon"):
+        _require(
+            bool(places) or getattr(model, name) == getattr(ModelSpec(), name),
+            f"model.{name} has no effect without a norm; model.norm is empty.",
+        )
+    _require(
+        model.norm_epsilon >= 0,
+        f"model.norm_epsilon is {model.norm_epsilon}; it must be 0 or more.",
     )
     _require(
         model.positions != "rotary" or (model.width // max(model.heads, 1)) % 2 == 0,

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from grokscope.errors import SpecError, StoreError
-from grokscope.models.minimal import Shape
+from grokscope.models.minimal import Shape, shape_of
 from grokscope.store import Run
 
 
@@ -74,19 +74,19 @@ def export_run(run: Run, epoch: int | None = None) -> ExportedModel:
 
     Attention that was frozen stays so: as one posterior where it is the same for every example,
     else for the task's examples in their order (`grokscope.build_task`)."""
-    from grokscope.engine.members import find_targets, shape_of  # JAX, which the bridge else avoids
+    from grokscope.engine.members import find_targets  # JAX, which the bridge else avoids
     from grokscope.store import Store
     from grokscope.tasks import build_task
 
     spec = run.spec
     if run.status != "finished" and epoch is None:
         raise StoreError(f"Run {run.id} is {run.status}; only finished runs can be exported.")
-    data = build_task(spec.task, spec.seed)
-    shape = shape_of(spec, data)
-    if not isinstance(shape, Shape):
+    if spec.model.kind != "minimal":
         raise SpecError(
             f"Run {run.id} is a general transformer; only the minimal model can be exported."
         )
+    data = build_task(spec.task, spec.seed)
+    shape = shape_of(spec.model, data)
     frozen = None
     if spec.interventions.frozen_attention != "no":
         _, rows = find_targets(spec, data, Store(run.path.parent))

@@ -18,6 +18,7 @@ from grokscope import models
 from grokscope.errors import SpecError
 from grokscope.interventions import apply_mask, make_mask
 from grokscope.measures.weights import mlp_norm
+from grokscope.models.layers import normalise
 from grokscope.optim import OptimiserNumbers
 from grokscope.priors import penalty_index
 from grokscope.spec import OptimiserKind, RunSpec
@@ -77,6 +78,7 @@ class Member(NamedTuple):
     target: Any  # like train.oracle, where the prior pulls attention on the training examples
     cycle: Any  # tokens in cyclic order, or empty
     mask: dict[str, Any]
+    model: models.ModelNumbers
     optimiser: OptimiserNumbers
     numbers: Numbers
 
@@ -84,7 +86,7 @@ class Member(NamedTuple):
 def make_member(spec: RunSpec, store: Store) -> tuple[Form, Member]:
     """Arrays of a run. Teachers and tickets are read from the store."""
     data = build_task(spec.task, spec.seed)
-    shape = shape_of(spec, data)
+    shape = models.shape_of(spec.model, data)
     target, frozen = find_targets(spec, data, store)
     template = jax.eval_shape(lambda: models.init(jax.random.key(0), shape))
     mask_spec = spec.interventions.mask
@@ -133,6 +135,7 @@ def make_member(spec: RunSpec, store: Store) -> tuple[Form, Member]:
         target=target[data.train],
         cycle=data.cycle.astype(np.int32),
         mask=mask,
+        model=models.numbers_of(spec.model),
         optimiser=optimiser,
         numbers=numbers,
     )
@@ -144,33 +147,6 @@ def make_member(spec: RunSpec, store: Store) -> tuple[Form, Member]:
         judged=data.determined or (0,),
     )
     return form, jax.tree.map(jnp.asarray, member)
-
-
-def shape_of(spec: RunSpec, data: TaskData) -> models.Shape:
-    model = spec.model
-    common: dict[str, Any] = {
-        "vocabulary": data.vocabulary,
-        "length": data.length,
-        "classes": data.classes,
-        "width": model.width,
-        "hidden": model.hidden,
-        "heads": model.heads,
-        "attention": model.attention,
-    }
-    if model.kind == "minimal":
-        return models.minimal.Shape(**common)
-    return models.transformer.Shape(
-        **common,
-        layers=model.layers,
-        positions=model.positions,
-        causal=model.masking == "causal",
-        residual=model.residual == "yes",
-        norm=tuple(model.norm.split("+")) if model.norm else (),
-        norm_kind=model.norm_kind,
-        activation=model.activation,
-        readout_scale=model.readout_scale,
-        read=tuple(range(data.length)) if data.determined else (data.length - 1,),
-    )
 
 
 def structure_threshold(spec: RunSpec) -> float:
@@ -211,9 +187,10 @@ def _teacher_attention(spec: RunSpec, data: TaskData, store: Store) -> np.ndarra
             f"{data.vocabulary}; set prior.teacher_view to position."
         )
     tokens = theirs.tokens if by_position else data.tokens
-    shape = shape_of(run.spec, theirs)
-    attend = partial(models.minimal.normalise, kind=shape.attention)
-    attention = models.respond(params, jnp.asarray(tokens), shape, attend).attention
+    shape = models.shape_of(run.spec.model, theirs if by_position else data)
+    attend = partial(normalise, kind=shape.attention)
+    numbers = models.numbers_of(run.spec.model)
+    attention = models.respond(params, jnp.asarray(tokens), shape, attend, numbers).attention
     judged = attention[:, jnp.asarray(theirs.determined or (0,))]  # (examples, J, H, T)
     posterior = np.asarray(judged.mean(axis=2)).reshape(len(tokens), *theirs.oracle.shape[1:])
     if posterior.shape[1:] != data.oracle.shape[1:]:

@@ -21,7 +21,7 @@ from grokscope.engine.members import Form, Member, Side
 from grokscope.interventions import apply_mask, match_norm, query_key_penalty
 from grokscope.measures import attention as on_attention
 from grokscope.measures import weights as on_weights
-from grokscope.models import minimal
+from grokscope.models.layers import normalise
 from grokscope.priors import DISTINCT, strength_at
 
 BLOCK = 64  # rows that fit into one call
@@ -120,14 +120,14 @@ def _respond(
     """What the model says of one side. `nudge` is added to the query-key logits."""
 
     def attend(scores: jax.Array) -> jax.Array:  # (n, P, H, T) -> (n, P, H, T)
-        attention = minimal.normalise(scores + nudge, form.shape.attention)
+        attention = normalise(scores + nudge, form.shape.attention)
         # Where attention is frozen, every head has the same posterior.
         frozen = side.frozen.reshape(len(scores), len(form.judged), 1, -1)
         if len(form.judged) < scores.shape[1]:
             frozen = attention.at[:, jnp.asarray(form.judged)].set(frozen)
         return jnp.where(member.numbers.freeze, frozen, attention)
 
-    return models.respond(params, side.tokens, form.shape, attend)
+    return models.respond(params, side.tokens, form.shape, attend, member.model)
 
 
 def _judged(form: Form, array: jax.Array) -> jax.Array:  # (n, P, ...) -> (n * J, ...)
@@ -246,10 +246,8 @@ def measure(form: Form, state: State, member: Member) -> dict[str, jax.Array]:
 def _logit_variance(form: Form, *scores: jax.Array) -> jax.Array:  # (n, P, H, T) each
     """Over what can be seen, on average."""
     both = jnp.concatenate([_judged(form, some) for some in scores])
-    if isinstance(form.shape, minimal.Shape):
-        return on_attention.logit_variance(both).mean()
     rows = tuple(form.shape.read[index] for index in form.judged)
-    seen = models.transformer.visible(form.shape, rows, both.shape[-1])  # (J, T)
+    seen = models.visible(form.shape, rows, both.shape[-1])  # (J, T)
     seen = jnp.tile(seen, (len(both) // len(rows), 1))[:, None]
     return jnp.var(both, axis=-1, where=seen).mean()
 
@@ -260,7 +258,7 @@ def _interaction_gradient(
     """|dL/dM|_F. Since a_t = e_q' M e_t / sqrt(d/H), dL/dM = e_q s' / sqrt(d/H) with
     s = mean over examples of sum_t (dL/da_t) e_t, a matrix of rank one per head. The general
     transformer has no such matrix: its rotations and norms stand between W_Q and W_K."""
-    if not isinstance(shape, minimal.Shape):
+    if shape.kind != "minimal":
         return jnp.float32(jnp.nan)
     n = tokens.shape[0]
     asked = params["embedding"][-1] + params["position"][-1]

@@ -18,10 +18,8 @@ import numpy as np
 
 from grokscope.engine.members import make_member, structure_threshold
 from grokscope.errors import StoreError
-from grokscope.measures.weights import role
-from grokscope.models import minimal
+from grokscope.models.roles import MATRICES, MLP, role
 from grokscope.observed import ObservedSpec
-from grokscope.optim import ORTHOGONALISED
 from grokscope.papers.structural_inference import theory
 from grokscope.papers.structural_inference.certificates.inspection import draw_pairs, make_inspector
 from grokscope.spec import OptimiserSpec, RunSpec
@@ -246,12 +244,12 @@ def update_bound(spec: RunSpec, weights: dict[str, np.ndarray]) -> float:
             return math.inf
         return float(theory.sgd_update_bound(optimiser.clip, optimiser.beta1))
     for name, array in weights.items():
-        if role(name) not in minimal.MLP:
+        if role(name) not in MLP:
             continue
         shape = array.shape
         if optimiser.kind == "lion":
             bound = theory.lion_update_bound(shape)
-        elif optimiser.kind == "muon" and role(name) in ORTHOGONALISED:
+        elif optimiser.kind == "muon" and role(name) in MATRICES:
             bound = theory.muon_update_bound(shape)
         else:
             bound = theory.adamw_update_bound(shape, optimiser.beta1, optimiser.beta2)

@@ -19,6 +19,7 @@ from grokscope.engine.members import Member
 from grokscope.measures import attention as on_attention
 from grokscope.measures import weights as on_weights
 from grokscope.models import minimal
+from grokscope.models.layers import Params, normalise
 from grokscope.papers.structural_inference import theory
 from grokscope.spec import RunSpec
 from grokscope.tasks import TaskData, label_operands
@@ -72,7 +73,7 @@ def make_inspector(shape: minimal.Shape) -> Any:
 
 
 def inspect(
-    shape: minimal.Shape, params: minimal.Params, member: Member, pairs: Pairs
+    shape: minimal.Shape, params: Params, member: Member, pairs: Pairs
 ) -> dict[str, jax.Array]:
     """Measured quantities and their bounds for one set of weights."""
     lipschitz = on_weights.lipschitz_bound(params)
@@ -88,12 +89,12 @@ def inspect(
 def _attend(
     shape: minimal.Shape, scores: jax.Array, frozen: jax.Array, freeze: jax.Array
 ) -> jax.Array:
-    attention = minimal.normalise(scores, shape.attention)
+    attention = normalise(scores, shape.attention)
     return jnp.where(freeze, frozen[:, None, :], attention)
 
 
 def _explaining_away(
-    shape: minimal.Shape, params: minimal.Params, member: Member, lipschitz: jax.Array
+    shape: minimal.Shape, params: Params, member: Member, lipschitz: jax.Array
 ) -> dict[str, jax.Array]:
     """|dL/da_i| of every training example and position against Lemma 5.1 (statement 9)."""
     side = member.train
@@ -142,7 +143,7 @@ def _explaining_away(
     }
 
 
-def _routing(shape: minimal.Shape, params: minimal.Params, member: Member) -> dict[str, jax.Array]:
+def _routing(shape: minimal.Shape, params: Params, member: Member) -> dict[str, jax.Array]:
     """Corollary 4.5 (8) and pooled mass (15) over all inputs; the prior's gradient (11) and logit
     variance (14), which need every embedding, over the training inputs."""
     tokens = jnp.concatenate([member.train.tokens, member.test.tokens])
@@ -192,7 +193,7 @@ def _routing(shape: minimal.Shape, params: minimal.Params, member: Member) -> di
 
 
 def _necessity(
-    shape: minimal.Shape, params: minimal.Params, pairs: Pairs, lipschitz: jax.Array
+    shape: minimal.Shape, params: Params, pairs: Pairs, lipschitz: jax.Array
 ) -> dict[str, jax.Array]:
     """Eq. 27 on pairs (statement 5): inputs that the model tells apart by a margin need mass."""
     before = minimal.forward_fast(params, pairs.before, shape)
