@@ -5,9 +5,14 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import jaxtyping
 import pytest
 
 os.environ.setdefault("GROKSCOPE_CACHE", str(Path(__file__).parent.parent / ".cache"))
+
+# Rooms in which every annotated shape is checked whenever a test runs them.
+CHECKED = ["grokscope.models"]
+jaxtyping.install_import_hook(CHECKED, "beartype.beartype")
 
 import grokscope as gs
 

@@ -32,7 +32,7 @@ def test_the_guide(tmp_path):
         "True",
         "True",
         "[0, 100, 200]",
-        "finished ['embedding', 'readout', 'score']",
+        "finished ['embedding', 'score', 'unembedding']",
     ], done.stderr
 
 

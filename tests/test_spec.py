@@ -61,6 +61,8 @@ def test_defaults_are_pinned():
             "norm_kind": "layer",
             "activation": "relu",
             "readout_scale": 1.0,
+            "norm_gain": "yes",
+            "norm_epsilon": 1e-5,
             "rule": "",
         },
         "optimiser": {

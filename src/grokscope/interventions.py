@@ -9,8 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from grokscope.measures.weights import mlp_norm, role
-from grokscope.models.minimal import MLP, Params
+from grokscope.measures.weights import mlp_norm
+from grokscope.models.layers import Params
+from grokscope.models.roles import INTERACTION, MLP, role
 from grokscope.spec import MaskSpec
 
 
@@ -23,7 +24,7 @@ def match_norm(params: Params, target: jax.Array) -> Params:
 
 def query_key_penalty(params: Params, strength: jax.Array) -> jax.Array:
     """strength * (|W_Q|_F^2 + |W_K|_F^2), over all layers."""
-    chosen = [array for name, array in params.items() if role(name) in ("query", "key")]
+    chosen = [array for name, array in params.items() if role(name) in INTERACTION]
     return strength * sum(jnp.sum(array**2) for array in chosen)
 
 

@@ -17,8 +17,7 @@ from benchmarks.textbook import Bagged, Everywhere, General, GeneralAtLast, Shor
 
 from benchmarks import lab, pytorch
 from grokscope.engine.compilation import prepare
-from grokscope.models import init, minimal, respond
-from grokscope.problems.targets import shape_of
+from grokscope.models import init, minimal, respond, shape_of
 from grokscope.spec import find_recipe
 from grokscope.tasks import build_task
 
@@ -61,7 +60,7 @@ def test_the_short_cut_is_the_same_function(problems):
 def test_the_general_transformer_is_the_same_function():
     spec = GENERAL.replace(**{"task.modulus": 5, "task.alphabet": 5, "model.width": 8})
     data = build_task(spec.task)
-    shape = shape_of(spec, data)
+    shape = shape_of(spec.model, data)
     template = jax.eval_shape(lambda: init(jax.random.key(0), shape))
     rng = np.random.default_rng(0)
     weights = {
@@ -90,12 +89,12 @@ def test_the_floor_multiplies_numbers(problems):
 def test_operands_of_the_floor():
     """The minimal model has one MLP; of the general one's two, the first works everywhere."""
     spec = GENERAL.replace(**{"task.modulus": 5, "task.alphabet": 5})
-    shape = shape_of(spec, build_task(spec.task))
+    shape = shape_of(spec.model, build_task(spec.task))
     first, second = list_operands(10, shape)
     assert first[0] == (50, 64)
     assert second == [(10, 64), (10, 256), (10, 64), (10, 256), (64, 256), (256, 64)]
     plain = find_recipe(SCALES["laptop"]).replace(**{"task.modulus": 5, "task.alphabet": 5})
-    (only,) = list_operands(10, shape_of(plain, build_task(plain.task)))
+    (only,) = list_operands(10, shape_of(plain.model, build_task(plain.task)))
     assert only == [(10, 64), (10, 256), (10, 5), (10, 256), (64, 256), (256, 5)]
 
 

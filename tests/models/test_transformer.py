@@ -1,16 +1,19 @@
-"""The general transformer: it is its formula, it does not look ahead, and it reads what it is
-asked for."""
+"""The general transformer: it is its formula, whatever is looked up instead of computed; it does
+not look ahead, and it reads what it is asked for."""
 
 from __future__ import annotations
 
 from functools import partial
+from itertools import chain, combinations, product
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.special import ndtr
 
 from grokscope.models import minimal, transformer
+from grokscope.models.layers import ModelNumbers, normalise, rotate
 
 BASE = transformer.Shape(
     vocabulary=7,
@@ -26,11 +29,15 @@ BASE = transformer.Shape(
     residual=True,
     norm=("attention", "mlp", "final"),
     norm_kind="layer",
+    norm_gain=True,
     activation="gelu",
-    readout_scale=0.7,
     read=(1, 5),
+    constant_query=False,
 )
-TOKENS = np.random.default_rng(0).integers(0, 7, size=(4, 6))
+NUMBERS = ModelNumbers(readout_scale=0.7, norm_epsilon=1e-3)
+TOKENS = np.random.default_rng(0).integers(0, 7, size=(9, 6))  # more examples than tokens: tables
+FEW = TOKENS[:4]
+ASKED = np.concatenate([TOKENS[:, :-1], np.full((9, 1), 3)], axis=1)  # all end with token 3
 VARIANTS = {
     "pre-norm, rotary": {},
     "plain": {"norm": (), "positions": "learned", "activation": "relu", "layers": 1},
@@ -38,6 +45,8 @@ VARIANTS = {
     "split norms": {"norm": ("query_key", "value", "mlp"), "residual": False},
     "not causal, linear": {"causal": False, "attention": "linear_relu"},
     "causal, linear": {"attention": "linear_relu", "layers": 1},
+    "exact GELU, no gains": {"activation": "gelu_exact", "norm_gain": False, "layers": 3},
+    "read at the last": {"read": (5,), "positions": "learned"},
 }
 
 
@@ -52,98 +61,161 @@ def make(**changes):
     return shape, params
 
 
+def attend_as(shape):
+    return partial(normalise, kind=shape.attention)
+
+
 @partial(jax.jit, static_argnums=2)
 def respond(params, tokens, shape):
-    return transformer.respond(
-        params, tokens, shape, partial(minimal.normalise, kind=shape.attention)
-    )
+    return transformer.respond(params, tokens, shape, attend_as(shape), NUMBERS)
 
 
-def by_hand(params, tokens, shape):
-    """One example in float64 loops: logits at every position, weights of the last layer."""
-    w = {name: np.asarray(array, np.float64) for name, array in params.items()}
-    d, size = shape.width, shape.width // shape.heads
+def weigh(scores, kind):
+    """Attention weights, in NumPy."""
+    some = np.exp(scores - scores.max(-1, keepdims=True))
+    if kind == "linear_relu":
+        seen = np.isfinite(scores)
+        some = np.maximum(np.where(seen, scores, 0), 0)
+        some = np.where(some.sum(-1, keepdims=True) > 0, some, seen)
+    return some / some.sum(-1, keepdims=True)
+
+
+def textbook(w, tokens, shape, attend):
+    """Every example at every position of every layer, without a short cut, in NumPy."""
+    size, length = shape.width // shape.heads, tokens.shape[1]
 
     def norm(name, x):
-        if f"{name}_gain" not in w:
+        place = name.rpartition(".")[2]
+        if not {place, place.partition("_")[0]} & set(shape.norm):
             return x
-        if shape.norm_kind == "rms":
-            return x / np.sqrt((x**2).mean() + 1e-5) * w[f"{name}_gain"]
-        centred = x - x.mean()
-        return centred / np.sqrt(centred.var() + 1e-5) * w[f"{name}_gain"] + w[f"{name}_bias"]
+        if shape.norm_kind == "layer":
+            x = x - x.mean(-1, keepdims=True)
+        x = x / np.sqrt((x * x).mean(-1, keepdims=True) + NUMBERS.norm_epsilon)
+        return x * w.get(f"{name}_gain", 1.0) + w.get(f"{name}_bias", 0.0)
 
-    def turn(x, position):
+    def turn(x):  # (n, T, H, s): pairs of numbers as complex ones
         if shape.positions != "rotary":
             return x
-        out = x.copy()
-        for i in range(size // 2):
-            angle = position * 10_000 ** (-2 * i / size)
-            a, b = x[i], x[i + size // 2]
-            out[i] = a * np.cos(angle) - b * np.sin(angle)
-            out[i + size // 2] = a * np.sin(angle) + b * np.cos(angle)
-        return out
+        speed = 10_000 ** (-2 * np.arange(size // 2) / size)
+        angle = np.arange(length)[:, None, None] * speed
+        turned = (x[..., : size // 2] + 1j * x[..., size // 2 :]) * np.exp(1j * angle)
+        return np.concatenate([turned.real, turned.imag], -1)
 
-    def act(x):
+    def activate(x):
         if shape.activation == "relu":
             return np.maximum(x, 0)
+        if shape.activation == "gelu_exact":
+            return x * ndtr(x)
         return 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
 
-    x = [w["embedding"][token] for token in tokens]
+    x = w["embedding"][tokens]
     if shape.positions == "learned":
-        x = [e + w["position"][t] for t, e in enumerate(x)]
+        x = x + w["position"]
     for layer in range(shape.layers):
         at = f"block{layer}"
         whole = "attention" in shape.norm
-        for_qk = [norm(f"{at}.{'attention' if whole else 'query_key'}", e) for e in x]
-        for_v = [norm(f"{at}.{'attention' if whole else 'value'}", e) for e in x]
-        new, kept = [], []
-        for t in range(len(x)):
-            heads, weights_of = [], []
-            for h in range(shape.heads):
-                part = slice(h * size, (h + 1) * size)
-                query = turn(for_qk[t] @ w[f"{at}.query"][:, part], t)
-                seen = range(t + 1) if shape.causal else range(len(x))
-                keys = [turn(for_qk[s] @ w[f"{at}.key"][:, part], s) for s in seen]
-                scores = np.array([query @ key for key in keys]) / np.sqrt(size)
-                if shape.attention == "softmax":
-                    weights = np.exp(scores - scores.max())
-                else:
-                    weights = np.maximum(scores, 0)
-                total = weights.sum()
-                weights = weights / total if total > 0 else np.full(len(scores), 1 / len(scores))
-                values = [for_v[s] @ w[f"{at}.value"][:, part] for s in seen]
-                heads.append(sum(a * v for a, v in zip(weights, values, strict=True)))
-                weights_of.append(np.pad(weights, (0, len(x) - len(weights))))
-            mixed = np.concatenate(heads) @ w[f"{at}.output"]
-            y = norm(f"{at}.post_attention", x[t] + mixed if shape.residual else mixed)
-            hidden = act(norm(f"{at}.mlp", y) @ w[f"{at}.hidden"] + w[f"{at}.hidden_bias"])
-            z = hidden @ w[f"{at}.readout"] + w[f"{at}.readout_bias"]
-            new.append(norm(f"{at}.post_mlp", y + z if shape.residual else z))
-            kept.append(weights_of)
-        x = new
-    out = np.array([shape.readout_scale * (norm("final", e) @ w["unembedding"]) for e in x])
-    assert out.shape == (len(tokens), shape.classes)
-    assert d == len(x[0])
-    return out, np.array(kept)  # (T, C), (T, H, T)
+        routed = norm(f"{at}.attention" if whole else f"{at}.query_key", x)
+        read = norm(f"{at}.attention" if whole else f"{at}.value", x)
+        query, key, value = (
+            (stream @ w[f"{at}.{name}"]).reshape(*x.shape[:2], shape.heads, size)
+            for name, stream in (("query", routed), ("key", routed), ("value", read))
+        )
+        scores = np.einsum("nphs,nths->npht", turn(query), turn(key)) / np.sqrt(size)
+        ahead = np.arange(length) > np.arange(length)[:, None]
+        masked = np.where(shape.causal & ahead[:, None], -np.inf, scores)
+        last = layer == shape.layers - 1
+        attention = attend(masked) if last else weigh(masked, shape.attention)
+        mixed = np.einsum("npht,nths->nphs", attention, value).reshape(x.shape)
+        y = mixed @ w[f"{at}.output"]
+        y = norm(f"{at}.post_attention", x + y if shape.residual else y)
+        z = activate(norm(f"{at}.mlp", y) @ w[f"{at}.hidden"] + w[f"{at}.hidden_bias"])
+        z = z @ w[f"{at}.readout"] + w[f"{at}.readout_bias"]
+        x = norm(f"{at}.post_mlp", y + z if shape.residual else z)
+    return NUMBERS.readout_scale * (norm("final", x) @ w["unembedding"]), scores, attention
 
 
-@pytest.mark.parametrize("changes", VARIANTS.values(), ids=VARIANTS)
-def test_it_is_its_formula(changes):
-    shape, params = make(**changes)
-    response = respond(params, jnp.asarray(TOKENS), shape)
-    for example, tokens in enumerate(TOKENS):
-        logits, weights = by_hand(params, tokens, shape)
-        read = list(shape.read)
-        np.testing.assert_allclose(response.logits[example], logits[read], rtol=1e-4, atol=1e-4)
-        np.testing.assert_allclose(response.attention[example], weights[read], atol=1e-5)
+def check(shape, params, tokens, nudge=0.0, frozen=None):
+    """Values, and the slope in a random direction of all weights, in double precision. The logits
+    of the last attention are nudged, or it is replaced; both are (n, T, H, T)."""
+    rng, rows = np.random.default_rng(4), list(shape.read)
+    weights = {name: np.asarray(array, np.float64) for name, array in params.items()}
+    way = {name: rng.normal(size=array.shape) for name, array in weights.items()}
+    pull = rng.normal(size=(len(tokens), len(rows), shape.classes))
+    nudge = np.broadcast_to(nudge, (len(tokens), 6, shape.heads, 6))
+
+    def theirs(step):
+        moved = {name: array + step * way[name] for name, array in weights.items()}
+        logits, scores, attention = textbook(
+            moved,
+            tokens,
+            shape,
+            lambda scores: weigh(scores + nudge, shape.attention) if frozen is None else frozen,
+        )
+        return logits[:, rows], scores[:, rows], attention[:, rows]
+
+    def objective(logits, attention):
+        return (logits * pull).sum() + (attention**2).sum()
+
+    with jax.enable_x64():
+
+        def attend(scores):
+            if frozen is not None:
+                return jnp.asarray(frozen[:, rows])
+            return normalise(scores + nudge[:, rows], shape.attention)
+
+        def ours(weights):
+            found = transformer.respond(weights, jnp.asarray(tokens), shape, attend, NUMBERS)
+            return objective(found.logits, found.attention), found
+
+        given = {name: jnp.asarray(array) for name, array in weights.items()}
+        slopes, found = jax.device_get(jax.grad(ours, has_aux=True)(given))
+    for one, other in zip(found, theirs(0.0), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-6, err_msg=str(shape))
+    (up, _, a), (down, _, b) = theirs(1e-6), theirs(-1e-6)
+    slope = (objective(up, a) - objective(down, b)) / 2e-6
+    size = np.sqrt(sum((array**2).sum() for array in slopes.values()))
+    along = sum((slopes[name] * way[name]).sum() for name in way)
+    np.testing.assert_allclose(along, slope, atol=1e-6 * size, err_msg=str(shape))
+
+
+INNER = [(), ("attention",), ("query_key",), ("value",), ("query_key", "value")]
+OUTER = [*chain.from_iterable(combinations(("mlp", "post", "final"), k) for k in range(4))]
+KINDS = [*product(("learned", "rotary", "none"), ("layer", "rms"))]
+OTHERS = {
+    "residual": (True, False),
+    "causal": (True, False),
+    "heads": (1, 2, 4),
+    "attention": ("softmax", "linear_relu"),
+    "activation": ("relu", "gelu", "gelu_exact"),
+    "norm_gain": (True, False),
+}
+
+
+def test_it_is_its_formula():
+    """One test, since most of its time goes into the first call of each operation."""
+    for changes in VARIANTS.values():
+        shape, params = make(**changes)
+        check(shape, params, TOKENS)
+        check(shape, params, FEW)
+    # One block, read where all examples have the same token, with norms in every combination of
+    # places; positions and kinds of norms go round, what else may differ is drawn.
+    rng = np.random.default_rng(0)
+    for (i, inner), (k, outer) in product(enumerate(INNER), enumerate(OUTER)):
+        changes = {name: choices[rng.integers(len(choices))] for name, choices in OTHERS.items()}
+        changes["positions"], changes["norm_kind"] = KINDS[(i + k) % len(KINDS)]
+        changes["norm"] = (*inner, *outer)
+        shape, params = make(layers=1, read=(5,), constant_query=True, **changes)
+        nudge, posterior = rng.normal(size=(2, 9, 6, shape.heads, 6))
+        check(shape, params, ASKED, nudge, posterior if k == 3 else None)
 
 
 @pytest.mark.parametrize("attention", ["softmax", "linear_relu"])
-def test_it_does_not_look_ahead(attention):
+@pytest.mark.parametrize("tokens", [TOKENS, FEW], ids=["by tables", "by example"])
+def test_it_does_not_look_ahead(tokens, attention):
     shape, params = make(read=(0, 1, 2, 3, 4, 5), attention=attention)
-    changed = TOKENS.copy()
+    changed = tokens.copy()
     changed[:, 4] = (changed[:, 4] + 1) % 7
-    before, after = (respond(params, jnp.asarray(t), shape).logits for t in (TOKENS, changed))
+    before, after = (respond(params, jnp.asarray(t), shape).logits for t in (tokens, changed))
     np.testing.assert_array_equal(before[:, :4], after[:, :4])
     assert (np.abs(before[:, 4:] - after[:, 4:]) > 1e-4).any(axis=-1).all()
 
@@ -155,13 +227,26 @@ def test_reading_less_changes_nothing():
     np.testing.assert_allclose(whole[:, [2, 5]], part, rtol=1e-5, atol=1e-6)
 
 
+def test_numbers_are_data():
+    """Neither the scale of the readout nor the epsilon of norms is compiled in."""
+    shape, params = make()
+    few = jnp.asarray(FEW)
+    compiled = jax.jit(lambda n: transformer.respond(params, few, shape, attend_as(shape), n))
+    once, twice = (
+        compiled(ModelNumbers(np.float32(scale), np.float32(1e-5))).logits for scale in (1, 2)
+    )
+    np.testing.assert_allclose(2 * once, twice, rtol=1e-6)
+    other = compiled(ModelNumbers(np.float32(1), np.float32(0.1))).logits
+    assert np.abs(once - other).max() > 1e-3
+    assert compiled._cache_size() == 1
+
+
 def test_rotary_scores_depend_on_distance_alone():
     vectors = jnp.asarray(np.random.default_rng(2).normal(size=(1, 2, 1, 8)), jnp.float32)
     query, key = vectors[:, :1], vectors[:, 1:]
 
     def score(a, b):
-        turned = (transformer.rotate(v, jnp.array([p])) for v, p in ((query, a), (key, b)))
-        return float(jnp.sum(next(turned) * next(turned)))
+        return float(jnp.sum(rotate(query, [a]) * rotate(key, [b])))
 
     assert score(9, 4) == pytest.approx(score(25, 20), rel=1e-4)
     assert score(9, 4) != pytest.approx(score(9, 5), rel=1e-2)
@@ -169,9 +254,7 @@ def test_rotary_scores_depend_on_distance_alone():
 
 def test_one_plain_layer_is_the_minimal_model():
     """Without residuals, norms and a bottleneck between MLP and classes both are one function."""
-    shape, params = make(
-        **VARIANTS["plain"], residual=False, heads=1, classes=8, read=(5,), readout_scale=1.0
-    )
+    shape, params = make(**VARIANTS["plain"], residual=False, heads=1, classes=8, read=(5,))
     small = minimal.Shape(7, 6, 8, 8, 12, 1, "softmax")
     tokens = jnp.asarray(TOKENS).at[:, -1].set(6)  # the query is the last token of all
     theirs = {
@@ -179,9 +262,10 @@ def test_one_plain_layer_is_the_minimal_model():
         for name in ("embedding", "position", "query", "key", "hidden", "hidden_bias")
     }
     theirs["value"] = params["block0.value"] @ params["block0.output"]
-    theirs["readout"] = params["block0.readout"] @ params["unembedding"]
-    theirs["readout_bias"] = params["block0.readout_bias"] @ params["unembedding"]
+    theirs["readout"] = 0.7 * params["block0.readout"] @ params["unembedding"]
+    theirs["readout_bias"] = 0.7 * params["block0.readout_bias"] @ params["unembedding"]
     expected = minimal.forward(theirs, tokens, small)
-    response = respond(params, tokens, shape)
-    np.testing.assert_allclose(response.logits[:, 0], expected.logits, rtol=1e-4, atol=1e-5)
-    np.testing.assert_allclose(response.attention[:, 0], expected.attention, rtol=1e-5)
+    for constant in (True, False):
+        response = respond(params, tokens, shape._replace(constant_query=constant))
+        np.testing.assert_allclose(response.logits[:, 0], expected.logits, rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(response.attention[:, 0], expected.attention, rtol=1e-5)

@@ -74,10 +74,8 @@ def export_run(run: Run, epoch: int | None = None) -> ExportedModel:
 
     Attention that was frozen stays so: as one posterior where it is the same for every example,
     else for the task's examples in their order (`grokscope.build_task`)."""
-    from grokscope.problems.targets import (  # JAX, which the bridge else avoids
-        find_targets,
-        shape_of,
-    )
+    from grokscope.models import shape_of  # JAX, which the bridge avoids elsewhere
+    from grokscope.problems.targets import find_targets
     from grokscope.store import Store
     from grokscope.tasks import build_task
 
@@ -85,7 +83,7 @@ def export_run(run: Run, epoch: int | None = None) -> ExportedModel:
     if run.status != "finished" and epoch is None:
         raise StoreError(f"Run {run.id} is {run.status}; only finished runs can be exported.")
     data = build_task(spec.task, spec.seed)
-    shape = shape_of(spec, data)
+    shape = shape_of(spec.model, data)
     if not isinstance(shape, Shape):
         raise SpecError(
             f"Run {run.id} is a general transformer; only the minimal model can be exported."

@@ -173,6 +173,8 @@ PHRASES: dict[str, Callable[[Any], str]] = {
     "model.norm": lambda value: f"norm at {value}" if value else "no norm",
     "model.norm_kind": lambda value: f"{value} norm",
     "model.activation": str,
+    "model.norm_gain": lambda value: "norms with gains" if value == "yes" else "plain norms",
+    "model.norm_epsilon": lambda value: f"norm epsilon {value:g}",
     "model.readout_scale": lambda value: f"readout scale {value:g}",
     "model.attention": lambda value: f"{value.replace('_', '-')} attention",
     "model.heads": lambda value: f"{value} head{'s' * (value != 1)}",

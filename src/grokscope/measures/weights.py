@@ -8,18 +8,14 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from grokscope.models.minimal import MLP, Params
+from grokscope.models.layers import Params
+from grokscope.models.roles import MLP, role
 
 
 def frobenius_norm(params: Params, names: tuple[str, ...] | None = None) -> jax.Array:
     """Root of the sum of squares over the named arrays (all if none is named)."""
     arrays = [params[name] for name in names or params]
     return jnp.sqrt(sum(jnp.sum(array**2) for array in arrays))
-
-
-def role(name: str) -> str:
-    """What an array does, whichever block it belongs to: "block1.query" is a "query"."""
-    return name.rpartition(".")[2]
 
 
 def mlp_norm(params: Params) -> jax.Array:

@@ -19,17 +19,24 @@ n examples, T positions, H heads, d width, m hidden units, V tokens, C classes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
 
-from grokscope.spec import AttentionKind
-
-Params = dict[str, jax.Array]
-
-MLP = ("hidden", "hidden_bias", "readout", "readout_bias")
+from grokscope.models.layers import (
+    Attend,
+    ModelNumbers,
+    Params,
+    Response,
+    Tokens,
+    draw,
+    normalise,
+    sizes_of,
+)
+from grokscope.spec import AttentionKind, ModelSpec
+from grokscope.tasks.data import TaskData
 
 
 class Shape(NamedTuple):
@@ -42,30 +49,28 @@ class Shape(NamedTuple):
     hidden: int
     heads: int
     attention: AttentionKind
+    kind: str = "minimal"
 
-
-class Response(NamedTuple):
-    """What training and measuring need of any model: P predictions for each example, and the
-    attention behind each of them."""
-
-    logits: jax.Array  # (n, P, C)
-    scores: jax.Array  # (n, P, H, T), the query-key logits
-    attention: jax.Array  # (n, P, H, T)
+    @property
+    def read(self) -> tuple[int, ...]:
+        """Positions at which a prediction is made."""
+        return (self.length - 1,)
 
 
 class Forward(NamedTuple):
-    logits: jax.Array  # (n, C)
-    scores: jax.Array  # (n, H, T), the query-key logits a
-    attention: jax.Array  # (n, H, T)
-    values: jax.Array  # (n, H, T, d), after W_O if there are several heads
-    pooled: jax.Array  # (n, d)
+    logits: Float[Array, "n C"]
+    scores: Float[Array, "n H T"]  # the query-key logits a
+    attention: Float[Array, "n H T"]
+    values: Float[Array, "n H T d"]  # after W_O if there are several heads
+    pooled: Float[Array, "n d"]
 
 
-def init(key: jax.Array, shape: Shape, scale: float | jax.Array = 1.0) -> Params:
-    """Gaussian weights with variance 1/fan_in, zero biases, everything times `scale`.
+def shape_of(model: ModelSpec, data: TaskData) -> Shape:
+    return Shape(**sizes_of(model, data))
 
-    Embeddings have variance 1/d, so that tokens start with about unit norm, as the paper assumes.
-    """
+
+def init(key: Array, shape: Shape, scale: float | Array = 1.0) -> Params:
+    """Gaussian matrices, zero biases, everything times `scale`."""
     d, m = shape.width, shape.hidden
     sizes = {
         "embedding": (shape.vocabulary, d),
@@ -78,32 +83,18 @@ def init(key: jax.Array, shape: Shape, scale: float | jax.Array = 1.0) -> Params
     }
     if shape.heads > 1:
         sizes["output"] = (d, d)
-    # One draw for all arrays: a generator per array takes seconds to compile.
-    noise = jax.random.normal(key, (sum(a * b for a, b in sizes.values()),), jnp.float32)
-    params, begin = {}, 0
-    for name, (rows, columns) in sizes.items():
-        fan_in = d if name in ("embedding", "position") else rows
-        block = noise[begin : begin + rows * columns].reshape(rows, columns)
-        params[name] = block * (scale / jnp.sqrt(jnp.float32(fan_in)))
-        begin += rows * columns
+    params = draw(key, sizes, scale)
     params["hidden_bias"] = jnp.zeros(m, jnp.float32)
     params["readout_bias"] = jnp.zeros(shape.classes, jnp.float32)
     return params
 
 
-def normalise(scores: jax.Array, kind: AttentionKind) -> jax.Array:  # (..., T) -> (..., T)
-    """Attention weights from query-key logits; -inf is what may not be seen. Linear-ReLU attention
-    is uniform over the rest where no score is positive, since the quotient is undefined there."""
-    if kind == "softmax":
-        return jax.nn.softmax(scores, axis=-1)
-    positive = jax.nn.relu(scores)
-    total = positive.sum(axis=-1, keepdims=True)
-    safe = jnp.where(total > 0, total, 1.0)
-    seen = (scores > -jnp.inf).astype(scores.dtype)
-    return jnp.where(total > 0, positive / safe, seen / seen.sum(axis=-1, keepdims=True))
+def visible(shape: Shape, rows: tuple[int, ...], length: int) -> Bool[Array, "P T"]:
+    """The query looks at every position."""
+    return jnp.ones((len(rows), length), bool)
 
 
-def forward(params: Params, tokens: jax.Array, shape: Shape) -> Forward:  # tokens (n, T)
+def forward(params: Params, tokens: Tokens, shape: Shape) -> Forward:
     """The textbook forward, one line per formula."""
     n, length = tokens.shape
     heads, size = shape.heads, shape.width // shape.heads
@@ -122,7 +113,7 @@ def forward(params: Params, tokens: jax.Array, shape: Shape) -> Forward:  # toke
     return Forward(classify(params, pooled), scores, attention, values, pooled)
 
 
-def forward_fast(params: Params, tokens: jax.Array, shape: Shape) -> Forward:  # tokens (n, T)
+def forward_fast(params: Params, tokens: Tokens, shape: Shape) -> Forward:
     """The same function through tables. The last token must be the same in every example."""
     scores = score(params, tokens, shape)
     attention = normalise(scores, shape.attention)
@@ -133,17 +124,16 @@ def forward_fast(params: Params, tokens: jax.Array, shape: Shape) -> Forward:  #
 
 
 def respond(
-    params: Params, tokens: jax.Array, shape: Shape, attend: Callable[[jax.Array], jax.Array]
+    params: Params, tokens: Tokens, shape: Shape, attend: Attend, numbers: ModelNumbers
 ) -> Response:
-    """The one prediction of each example, by look-up. `attend` makes attention weights
-    (n, P, H, T) from query-key logits."""
+    """The one prediction of each example, by look-up. This model has none of the numbers."""
     scores = score(params, tokens, shape)[:, None]
     attention = attend(scores)
     pooled = pool(params, tokens, attention[:, 0], shape)
     return Response(classify(params, pooled)[:, None], scores, attention)
 
 
-def score(params: Params, tokens: jax.Array, shape: Shape) -> jax.Array:  # (n, T) -> (n, H, T)
+def score(params: Params, tokens: Tokens, shape: Shape) -> Float[Array, "n H T"]:
     """Query-key logits by look-up: a_t = E[x_t]·u + P_t·u with u = W_K' W_Q e_q / sqrt(d/H)."""
     heads, size = shape.heads, shape.width // shape.heads
     asked = (params["embedding"][-1] + params["position"][-1]) @ params["query"]  # (d,)
@@ -156,8 +146,8 @@ def score(params: Params, tokens: jax.Array, shape: Shape) -> jax.Array:  # (n, 
 
 
 def pool(
-    params: Params, tokens: jax.Array, attention: jax.Array, shape: Shape
-) -> jax.Array:  # tokens (n, T), attention (n, H, T) -> (n, d)
+    params: Params, tokens: Tokens, attention: Float[Array, "n H T"], shape: Shape
+) -> Float[Array, "n d"]:
     """z = sum_ht alpha_t^h v_t^h by look-up."""
     token_values, position_values = _value_tables(params, shape)
     if shape.heads == 1:  # one axis less is 1.2 times as fast
@@ -168,13 +158,15 @@ def pool(
     return mixed + jnp.einsum("nht,thd->nd", attention, position_values)
 
 
-def classify(params: Params, pooled: jax.Array) -> jax.Array:  # (n, d) -> (n, C)
+def classify(params: Params, pooled: Float[Array, "n d"]) -> Float[Array, "n C"]:
     hidden = jax.nn.relu(pooled @ params["hidden"] + params["hidden_bias"])
     return hidden @ params["readout"] + params["readout_bias"]
 
 
-def _value_tables(params: Params, shape: Shape) -> tuple[jax.Array, jax.Array]:
-    """W_O^h W_V^h applied to every token and to every position.  (V, H, d), (T, H, d)"""
+def _value_tables(
+    params: Params, shape: Shape
+) -> tuple[Float[Array, "V H d"], Float[Array, "T H d"]]:
+    """W_O^h W_V^h applied to every token and to every position."""
     heads, size, width = shape.heads, shape.width // shape.heads, shape.width
     if heads == 1:
         tables = (params[name] @ params["value"] for name in ("embedding", "position"))

@@ -1,8 +1,5 @@
 """A general transformer: several layers and heads, causal or not, read at any position.
 
-What differs from a textbook decoder: everything is optional (residuals, where a LayerNorm stands,
-how positions are known), and only what is read is computed in the last layer.
-
     x   = E[token] (+ P_t if positions are learned)
     x   = x + W_O sum_h attend(q^h, k^h, v^h),  q, k, v = W_Q x, W_K x, W_V x
     x   = x + W_2 phi(W_1 x + b_1) + b_2
@@ -11,24 +8,46 @@ how positions are known), and only what is read is computed in the last layer.
 Norms may stand before queries and keys, before values, before the MLP, after each sum, and before
 the unembedding U. Rotary positions turn queries and keys by an angle that grows with the position.
 
-n examples, T positions, P predictions, H heads, d width, m hidden units, C classes.
+What differs from a textbook decoder: everything is optional (residuals, where a norm stands, how
+positions are known), and two things are left out of the computation, exactly (by test):
+
+- The input of the first layer depends on (token, position) alone, norms and rotations included. Its
+  queries, keys and values are computed once for each pair and looked up. If that layer is also the
+  last, read at the end, where every example has the same token, then so are its scores, and no
+  product over all positions of all examples is left.
+- The last layer is computed only where it is read.
+
+n examples, T positions, P predictions, H heads, s = d/H, d width, m hidden units, V tokens,
+C classes. R is n, or V where a table has a row for each token.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
 
-from grokscope.models.minimal import Params, Response, normalise
-from grokscope.spec import ActivationKind, AttentionKind, NormKind, PositionKind
+from grokscope.models.layers import (
+    ACTIVATIONS,
+    Attend,
+    ModelNumbers,
+    Params,
+    Response,
+    Scores,
+    Tokens,
+    draw,
+    normalise,
+    rotate,
+    sizes_of,
+)
+from grokscope.models.roles import INTERACTION
+from grokscope.spec import ActivationKind, AttentionKind, ModelSpec, NormKind, PositionKind
+from grokscope.tasks.data import TaskData
 
-Attend = Callable[[jax.Array], jax.Array]
-
-ROTARY_BASE = 10_000.0
-NORM_EPSILON = 1e-5
+Rows = tuple[int, ...]  # P positions
 
 
 class Shape(NamedTuple):
@@ -47,14 +66,32 @@ class Shape(NamedTuple):
     residual: bool
     norm: tuple[str, ...]
     norm_kind: NormKind
+    norm_gain: bool
     activation: ActivationKind
-    readout_scale: float
-    read: tuple[int, ...]  # positions at which a prediction is made
+    read: Rows  # positions at which a prediction is made
+    constant_query: bool  # do all examples end with the same token?
+    kind: str = "transformer"
 
 
-def init(key: jax.Array, shape: Shape, scale: float | jax.Array = 1.0) -> Params:
-    """Gaussian weights with variance 1/fan_in, zero biases, norms that change nothing; all but the
-    norms times `scale`."""
+def shape_of(model: ModelSpec, data: TaskData) -> Shape:
+    return Shape(
+        **sizes_of(model, data),
+        layers=model.layers,
+        positions=model.positions,
+        causal=model.masking == "causal",
+        residual=model.residual == "yes",
+        norm=tuple(model.norm.split("+")) if model.norm else (),
+        norm_kind=model.norm_kind,
+        norm_gain=model.norm_gain == "yes",
+        activation=model.activation,
+        read=tuple(range(data.length)) if data.determined else (data.length - 1,),
+        constant_query=bool((data.tokens[:, -1] == data.tokens[0, -1]).all()),
+    )
+
+
+def init(key: Array, shape: Shape, scale: float | Array = 1.0) -> Params:
+    """Gaussian matrices, zero biases, norms that change nothing; all but the norms times
+    `scale`."""
     d, m = shape.width, shape.hidden
     sizes = {"embedding": (shape.vocabulary, d), "unembedding": (d, shape.classes)}
     if shape.positions == "learned":
@@ -64,121 +101,161 @@ def init(key: jax.Array, shape: Shape, scale: float | jax.Array = 1.0) -> Params
             sizes[f"block{layer}.{name}"] = (d, d)
         sizes[f"block{layer}.hidden"] = (d, m)
         sizes[f"block{layer}.readout"] = (m, d)
-    noise = jax.random.normal(key, (sum(a * b for a, b in sizes.values()),), jnp.float32)
-    params, begin = {}, 0
-    for name, (rows, columns) in sizes.items():
-        fan_in = d if name in ("embedding", "position") else rows
-        block = noise[begin : begin + rows * columns].reshape(rows, columns)
-        params[name] = block * (scale / jnp.sqrt(jnp.float32(fan_in)))
-        begin += rows * columns
+    params = draw(key, sizes, scale)
     for layer in range(shape.layers):
         params[f"block{layer}.hidden_bias"] = jnp.zeros(m, jnp.float32)
         params[f"block{layer}.readout_bias"] = jnp.zeros(d, jnp.float32)
-        for place in _norms_of_a_block(shape):
-            params |= _new_norm(f"block{layer}.{place}", shape)
-    if "final" in shape.norm:
-        params |= _new_norm("final", shape)
+    for name in _norms(shape) if shape.norm_gain else ():
+        params[f"{name}_gain"] = jnp.ones(d, jnp.float32)
+        if shape.norm_kind == "layer":
+            params[f"{name}_bias"] = jnp.zeros(d, jnp.float32)
     return params
 
 
-def _norms_of_a_block(shape: Shape) -> list[str]:
-    """Names of the norms in each block; `post` has one after attention and one after the MLP."""
-    names = [place for place in shape.norm if place not in ("post", "final")]
-    return [*names, *(["post_attention", "post_mlp"] if "post" in shape.norm else [])]
+def _norms(shape: Shape) -> list[str]:
+    """Names of all norms; `post` has one after attention and one after the MLP."""
+    places = [place for place in shape.norm if place not in ("post", "final")]
+    places += ["post_attention", "post_mlp"] if "post" in shape.norm else []
+    names = [f"block{layer}.{place}" for layer in range(shape.layers) for place in places]
+    return [*names, *(["final"] if "final" in shape.norm else [])]
 
 
-def _new_norm(name: str, shape: Shape) -> Params:
-    gain = {f"{name}_gain": jnp.ones(shape.width, jnp.float32)}
-    if shape.norm_kind == "rms":
-        return gain
-    return gain | {f"{name}_bias": jnp.zeros(shape.width, jnp.float32)}
-
-
-def respond(params: Params, tokens: jax.Array, shape: Shape, attend: Attend) -> Response:
-    """Predictions at the positions in `shape.read`, with the last layer's attention there.
-
-    `attend` makes the last layer's weights (n, P, H, T) from its logits, in which positions that
-    may not be seen are -inf.
-    """
-    length = tokens.shape[1]
-    x = params["embedding"][tokens]  # (n, T, d)
-    if shape.positions == "learned":
-        x = x + params["position"][:length]
-    everywhere = tuple(range(length))
-    for layer in range(shape.layers - 1):
-        x, _, _ = _block(
-            params, layer, x, everywhere, shape, lambda s: normalise(s, shape.attention)
-        )
-    last = shape.layers - 1
-    x, scores, attention = _block(params, last, x, shape.read, shape, attend)
-    if "final" in shape.norm:
-        x = _norm(params, "final", x, shape)
-    logits = shape.readout_scale * (x @ params["unembedding"])
-    return Response(logits, scores, attention)
-
-
-def visible(shape: Shape, rows: tuple[int, ...], length: int) -> jax.Array:  # (P, T) bool
+def visible(shape: Shape, rows: Rows, length: int) -> Bool[Array, "P T"]:
     """Which positions a row may look at."""
     if not shape.causal:
         return jnp.ones((len(rows), length), bool)
     return jnp.arange(length)[None, :] <= jnp.asarray(rows)[:, None]
 
 
-def _block(
-    params: Params, layer: int, x: jax.Array, rows: tuple[int, ...], shape: Shape, attend: Attend
-) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """One layer at `rows`: the stream (n, P, d), query-key logits and weights (n, P, H, T)."""
-    n, length, d = x.shape
-    heads, size = shape.heads, d // shape.heads
-    name = f"block{layer}"
-    here = x if len(rows) == length else x[:, jnp.asarray(rows)]
+def respond(
+    params: Params, tokens: Tokens, shape: Shape, attend: Attend, numbers: ModelNumbers
+) -> Response:
+    """Predictions at the positions in `shape.read`, with the last layer's attention there.
 
-    def project(which: str, place: str, stream: jax.Array) -> jax.Array:  # -> (n, ., H, d/H)
-        stream = _norm_at(params, name, place, stream, shape)
-        return (stream @ params[f"{name}.{which}"]).reshape(n, -1, heads, size)
-
-    query = project("query", "query_key", here)
-    key = project("key", "query_key", x)
-    value = project("value", "value", x)
-    if shape.positions == "rotary":
-        query, key = rotate(query, jnp.asarray(rows)), rotate(key, jnp.arange(length))
-    scores = jnp.einsum("nphs,nths->npht", query, key) / jnp.sqrt(jnp.float32(size))
-    seen = visible(shape, rows, length)[None, :, None, :]
-    attention = attend(jnp.where(seen, scores, -jnp.inf))
-    mixed = jnp.einsum("npht,nths->nphs", attention, value).reshape(n, len(rows), d)
-    y = mixed @ params[f"{name}.output"]
-    y = _norm_at(params, name, "post_attention", here + y if shape.residual else y, shape)
-    z = _norm_at(params, name, "mlp", y, shape) @ params[f"{name}.hidden"]
-    activate = jax.nn.relu if shape.activation == "relu" else jax.nn.gelu
-    z = activate(z + params[f"{name}.hidden_bias"])
-    z = z @ params[f"{name}.readout"] + params[f"{name}.readout_bias"]
-    z = _norm_at(params, name, "post_mlp", y + z if shape.residual else z, shape)
-    return z, scores, attention
+    `attend` makes the last layer's weights from its logits, in which positions that may not be seen
+    are -inf.
+    """
+    net, length = _Net(params, shape, numbers), tokens.shape[1]
+    # Tables pay while they have fewer rows than there are examples.
+    pairs = tokens if len(tokens) > shape.vocabulary else None
+    x = params["embedding"][tokens]  # (n, T, d)
+    if pairs is not None:
+        size = (shape.vocabulary, length, shape.width)
+        x = jnp.broadcast_to(params["embedding"][:, None], size)
+    if shape.positions == "learned":
+        x = x + params["position"][:length]
+    everywhere, inner = tuple(range(length)), partial(normalise, kind=shape.attention)
+    for layer in range(shape.layers - 1):
+        x, _, _ = net.block(f"block{layer}", x, pairs, everywhere, inner)
+        pairs = None
+    x, scores, attention = net.block(f"block{shape.layers - 1}", x, pairs, shape.read, attend)
+    logits = numbers.readout_scale * (net.norm("final", x) @ params["unembedding"])
+    return Response(logits, scores, attention)
 
 
-def rotate(vectors: jax.Array, positions: jax.Array) -> jax.Array:  # (n, P, H, s), (P,)
-    """Rotary positions: the pair (i, i + s/2) is turned by position / base^(2i/s)."""
-    half = vectors.shape[-1] // 2
-    speed = ROTARY_BASE ** (-jnp.arange(half, dtype=jnp.float32) / half)
-    angle = positions[:, None].astype(jnp.float32) * speed  # (P, s/2)
-    cosine, sine = jnp.cos(angle)[None, :, None, :], jnp.sin(angle)[None, :, None, :]
-    first, second = vectors[..., :half], vectors[..., half:]
-    return jnp.concatenate(
-        [first * cosine - second * sine, first * sine + second * cosine], axis=-1
-    )
+class Attended(NamedTuple):
+    """What attention found, and the stream that it is added to."""
+
+    stream: Float[Array, "_ P d"]  # one row if it is the same for all examples
+    mixed: Float[Array, "n P H s"]
+    scores: Scores
+    attention: Scores
 
 
-def _norm_at(params: Params, block: str, place: str, x: jax.Array, shape: Shape) -> jax.Array:
-    """The norm of a place, if one stands there; "attention" is one for both of its places."""
-    if "attention" in shape.norm and place in ("query_key", "value"):
-        place = "attention"
-    name = f"{block}.{place}"
-    return _norm(params, name, x, shape) if f"{name}_gain" in params else x
+class _Net(NamedTuple):
+    """A model in use: what every piece of it needs."""
+
+    params: Params
+    shape: Shape
+    numbers: ModelNumbers
+
+    def block(
+        self, at: str, x: Float[Array, "R T d"], pairs: Tokens | None, rows: Rows, attend: Attend
+    ) -> tuple[Float[Array, "n P d"], Scores, Scores]:
+        """One layer at `rows`: the stream, query-key logits and attention. If `pairs` are given,
+        the token at each position, x is a table with a row for each token."""
+        params, shape = self.params, self.shape
+        if pairs is not None and shape.constant_query and rows == (x.shape[1] - 1,):
+            here, mixed, scores, attention = self.ask_once(at, x, pairs, rows, attend)
+        else:
+            here, mixed, scores, attention = self.ask(at, x, pairs, rows, attend)
+        y = mixed.reshape(*mixed.shape[:2], shape.width) @ params[f"{at}.output"]
+        y = self.norm(f"{at}.post_attention", here + y if shape.residual else y)
+        z = self.norm(f"{at}.mlp", y) @ params[f"{at}.hidden"] + params[f"{at}.hidden_bias"]
+        z = ACTIVATIONS[shape.activation](z)
+        z = z @ params[f"{at}.readout"] + params[f"{at}.readout_bias"]
+        z = self.norm(f"{at}.post_mlp", y + z if shape.residual else z)
+        return z, scores, attention
+
+    def ask(
+        self, at: str, x: Float[Array, "R T d"], pairs: Tokens | None, rows: Rows, attend: Attend
+    ) -> Attended:
+        """Attention of each row of each example."""
+        everywhere = tuple(range(x.shape[1]))
+        here, asking = x, pairs
+        if rows != everywhere:
+            here = x[:, jnp.asarray(rows)]
+            asking = None if pairs is None else pairs[:, jnp.asarray(rows)]
+        query = self.project(f"{at}.query", here, rows)
+        key, value = self.project(f"{at}.key", x, everywhere), self.project(f"{at}.value", x)
+        if pairs is not None and asking is not None:
+            here, query = _look_up(here, asking), _look_up(query, asking)
+            key, value = _look_up(key, pairs), _look_up(value, pairs)
+        scores = jnp.einsum("nphs,nths->npht", query, key) / query.shape[-1] ** 0.5
+        attention = attend(self.mask(scores, rows))
+        mixed = jnp.einsum("npht,nths->nphs", attention, value)
+        return Attended(here, mixed, scores, attention)
+
+    def ask_once(
+        self, at: str, x: Float[Array, "V T d"], pairs: Tokens, rows: Rows, attend: Attend
+    ) -> Attended:
+        """Attention from the last position, where all examples have the same token: one query for
+        all, so that its scores are a table, too."""
+        everywhere = tuple(range(x.shape[1]))
+        here = x[pairs[:1, -1], -1:]  # (1, 1, d)
+        query = self.project(f"{at}.query", here, rows)
+        key, value = self.project(f"{at}.key", x, everywhere), self.project(f"{at}.value", x)
+        table = jnp.einsum("qphs,vths->vtph", query, key) / query.shape[-1] ** 0.5
+        scores = _look_up(table, pairs).transpose(0, 2, 3, 1)
+        attention = attend(self.mask(scores, rows))
+        # A loop over the few positions: look-up, product and sum are one pass then, which takes
+        # half the time of an einsum over looked-up values.
+        mixed = jnp.zeros(())
+        for t in everywhere:
+            mixed = mixed + attention[..., t, None] * value[pairs[:, t], t][:, None]
+        return Attended(here, mixed, scores, attention)
+
+    def mask(self, scores: Scores, rows: Rows) -> Scores:
+        seen = visible(self.shape, rows, scores.shape[-1])
+        return jnp.where(seen[None, :, None, :], scores, -jnp.inf)
+
+    def project(
+        self, name: str, x: Float[Array, "R P d"], positions: tuple[int, ...] = ()
+    ) -> Float[Array, "R P H s"]:
+        """Queries, keys or values: normed, multiplied, turned where they have positions."""
+        block, _, role = name.rpartition(".")
+        x = self.norm(f"{block}.{'query_key' if role in INTERACTION else role}", x)
+        heads = (x @ self.params[name]).reshape(*x.shape[:2], self.shape.heads, -1)
+        turned = self.shape.positions == "rotary" and positions
+        return rotate(heads, positions) if turned else heads
+
+    def norm(self, name: str, x: Float[Array, "*rows d"]) -> Float[Array, "*rows d"]:
+        """The norm of a name, if there is one; "attention" is one for queries, keys and values."""
+        shape, (block, _, place) = self.shape, name.rpartition(".")
+        if place in ("query_key", "value") and "attention" in shape.norm:
+            name = f"{block}.attention"
+        if name not in _norms(shape):
+            return x
+        if shape.norm_kind == "layer":
+            x = x - x.mean(axis=-1, keepdims=True)
+        x = x * jax.lax.rsqrt((x**2).mean(axis=-1, keepdims=True) + self.numbers.norm_epsilon)
+        if shape.norm_gain:
+            x = x * self.params[f"{name}_gain"]
+        if shape.norm_gain and shape.norm_kind == "layer":
+            x = x + self.params[f"{name}_bias"]
+        return x
 
 
-def _norm(params: Params, name: str, x: jax.Array, shape: Shape) -> jax.Array:
-    if shape.norm_kind == "layer":
-        x = x - x.mean(axis=-1, keepdims=True)
-    x = x * jax.lax.rsqrt((x**2).mean(axis=-1, keepdims=True) + NORM_EPSILON)
-    x = x * params[f"{name}_gain"]
-    return x + params[f"{name}_bias"] if shape.norm_kind == "layer" else x
+def _look_up(table: Float[Array, "V T *what"], pairs: Tokens) -> Float[Array, "n T *what"]:
+    """The table's entry for the token at each position."""
+    return table[pairs, jnp.arange(pairs.shape[1])]

@@ -16,9 +16,7 @@ import jax.numpy as jnp
 import optax
 from optax import contrib
 
-from grokscope.measures.weights import role
-
-ORTHOGONALISED = frozenset({"query", "key", "value", "output", "hidden", "readout"})
+from grokscope.models.roles import MATRICES, role
 
 
 @dataclass(frozen=True)
@@ -69,7 +67,5 @@ def muon(numbers: Any) -> optax.GradientTransformation:
     whole = contrib.muon(learning_rate=1.0, beta=numbers.beta1)
     return optax.partition(
         {"muon": optax.chain(whole, optax.scale(-1.0)), "adam": adam(numbers)},
-        lambda params: {
-            name: "muon" if role(name) in ORTHOGONALISED else "adam" for name in params
-        },
+        lambda params: {name: "muon" if role(name) in MATRICES else "adam" for name in params},
     )

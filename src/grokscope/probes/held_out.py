@@ -11,7 +11,8 @@ import numpy as np
 
 from grokscope import models
 from grokscope.errors import SpecError, StoreError
-from grokscope.problems.targets import own_weights, shape_of
+from grokscope.models.layers import normalise
+from grokscope.problems.targets import own_weights
 from grokscope.store import Run
 from grokscope.tasks import build_task
 
@@ -43,7 +44,10 @@ def held_out_accuracy(run: Run, **changes: Any) -> float:
             f"Run {run.id} has learned {trained.length} positions and knows no others; train with "
             "model.positions rotary or none."
         )
-    guess = _guesser(shape_of(spec, data))(params, jnp.asarray(data.tokens[data.test]))
+    tokens = jnp.asarray(data.tokens[data.test])
+    guess = _guesser(models.shape_of(spec.model, data))(
+        params, tokens, models.numbers_of(spec.model)
+    )
     labels = data.labels[data.test].reshape(guess.shape)
     judged = list(data.determined or (0,))
     return float((np.asarray(guess) == labels)[:, judged].mean())
@@ -51,7 +55,9 @@ def held_out_accuracy(run: Run, **changes: Any) -> float:
 
 @cache
 def _guesser(shape: models.Shape) -> Any:
-    attend = partial(models.minimal.normalise, kind=shape.attention)
+    attend = partial(normalise, kind=shape.attention)
     return jax.jit(
-        lambda params, tokens: models.respond(params, tokens, shape, attend).logits.argmax(axis=-1)
+        lambda params, tokens, numbers: models.respond(
+            params, tokens, shape, attend, numbers
+        ).logits.argmax(axis=-1)
     )

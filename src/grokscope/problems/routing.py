@@ -21,10 +21,10 @@ from grokscope.errors import SpecError
 from grokscope.interventions import apply_mask, make_mask, match_norm, query_key_penalty
 from grokscope.measures import attention as on_attention
 from grokscope.measures import weights as on_weights
-from grokscope.models import minimal
+from grokscope.models.layers import normalise
 from grokscope.priors import DISTINCT, penalty_index, strength_at
 from grokscope.problems.base import Kind
-from grokscope.problems.targets import find_targets, finished_run, shape_of
+from grokscope.problems.targets import find_targets, finished_run
 from grokscope.spec import RunSpec
 from grokscope.spec.sections import PARITIES
 from grokscope.tasks import TaskData, build_task, pin_task
@@ -54,6 +54,7 @@ class Data(NamedTuple):
 
 
 class Numbers(NamedTuple):
+    model: models.ModelNumbers
     init_scale: Any
     penalty: Any  # index into the penalties
     strength: Any
@@ -138,14 +139,14 @@ class Routing:
         """What the model says of one side. `nudge` is added to the query-key logits."""
 
         def attend(scores: jax.Array) -> jax.Array:  # (n, P, H, T) -> (n, P, H, T)
-            attention = minimal.normalise(scores + nudge, self.shape.attention)
+            attention = normalise(scores + nudge, self.shape.attention)
             # Where attention is frozen, every head has the same posterior.
             frozen = side.frozen.reshape(len(scores), len(self.judged), 1, -1)
             if len(self.judged) < scores.shape[1]:
                 frozen = attention.at[:, jnp.asarray(self.judged)].set(frozen)
             return jnp.where(numbers.freeze, frozen, attention)
 
-        return models.respond(params, side.tokens, self.shape, attend)
+        return models.respond(params, side.tokens, self.shape, attend, numbers.model)
 
     def _judge(self, array: jax.Array) -> jax.Array:  # (n, P, ...) -> (n * J, ...)
         """The rows of the predictions that count."""
@@ -209,10 +210,8 @@ class Routing:
     def _logit_variance(self, *scores: jax.Array) -> jax.Array:  # (n, P, H, T) each
         """Over what can be seen, on average."""
         both = jnp.concatenate([self._judge(some) for some in scores])
-        if isinstance(self.shape, minimal.Shape):
-            return on_attention.logit_variance(both).mean()
         rows = tuple(self.shape.read[index] for index in self.judged)
-        seen = models.transformer.visible(self.shape, rows, both.shape[-1])  # (J, T)
+        seen = models.visible(self.shape, rows, both.shape[-1])  # (J, T)
         seen = jnp.tile(seen, (len(both) // len(rows), 1))[:, None]
         return jnp.var(both, axis=-1, where=seen).mean()
 
@@ -232,7 +231,7 @@ def _interaction_gradient(
     """|dL/dM|_F. Since a_t = e_q' M e_t / sqrt(d/H), dL/dM = e_q s' / sqrt(d/H) with
     s = mean over examples of sum_t (dL/da_t) e_t, a matrix of rank one per head. The general
     transformer has no such matrix: its rotations and norms stand between W_Q and W_K."""
-    if not isinstance(shape, minimal.Shape):
+    if shape.kind != "minimal":
         return jnp.float32(jnp.nan)
     n = tokens.shape[0]
     asked = params["embedding"][-1] + params["position"][-1]
@@ -257,8 +256,8 @@ def measure_names(references: tuple[str, ...]) -> list[str]:
 def build(spec: RunSpec, store: Store) -> tuple[Routing, Data, Numbers]:
     """Arrays of a run. Teachers and tickets are read from the store."""
     data = build_task(spec.task, spec.seed)
-    shape = shape_of(spec, data)
     _check_data(spec, data)
+    shape = models.shape_of(spec.model, data)
     target, frozen = find_targets(spec, data, store)
     template = jax.eval_shape(lambda: models.init(jax.random.key(0), shape))
     mask, initial_mlp_norm = _find_mask(spec, shape, template, store)
@@ -267,6 +266,7 @@ def build(spec: RunSpec, store: Store) -> tuple[Routing, Data, Numbers]:
     if spec.task.kind == "data" and data.structured and not spec.training.structure_threshold:
         threshold = 0.5 * float(data.oracle[data.oracle > 0].min())
     numbers = Numbers(
+        model=models.numbers_of(spec.model),
         init_scale=np.float32(spec.model.init_scale),
         penalty=np.int32(len(DISTINCT) if own_prior else penalty_index(spec.prior.kind)),
         strength=np.float32(spec.prior.strength if spec.prior.kind != "none" else 0.0),

@@ -4,7 +4,7 @@ training examples show."""
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
@@ -12,38 +12,12 @@ import numpy as np
 
 from grokscope import models
 from grokscope.errors import SpecError
+from grokscope.models.layers import normalise
 from grokscope.spec import RunSpec
 from grokscope.tasks import TaskData, build_task, infer_posterior
 
 if TYPE_CHECKING:
     from grokscope.store import Run, Store
-
-
-def shape_of(spec: RunSpec, data: TaskData) -> models.Shape:
-    model = spec.model
-    common: dict[str, Any] = {
-        "vocabulary": data.vocabulary,
-        "length": data.length,
-        "classes": data.classes,
-        "width": model.width,
-        "hidden": model.hidden,
-        "heads": model.heads,
-        "attention": model.attention,
-    }
-    if model.kind == "minimal":
-        return models.minimal.Shape(**common)
-    return models.transformer.Shape(
-        **common,
-        layers=model.layers,
-        positions=model.positions,
-        causal=model.masking == "causal",
-        residual=model.residual == "yes",
-        norm=tuple(model.norm.split("+")) if model.norm else (),
-        norm_kind=model.norm_kind,
-        activation=model.activation,
-        readout_scale=model.readout_scale,
-        read=tuple(range(data.length)) if data.determined else (data.length - 1,),
-    )
 
 
 def find_targets(
@@ -81,9 +55,10 @@ def _teacher_attention(spec: RunSpec, data: TaskData, store: Store) -> np.ndarra
             f"{data.vocabulary}; set prior.teacher_view to position."
         )
     tokens = theirs.tokens if by_position else data.tokens
-    shape = shape_of(run.spec, theirs)
-    attend = partial(models.minimal.normalise, kind=shape.attention)
-    attention = models.respond(params, jnp.asarray(tokens), shape, attend).attention
+    shape = models.shape_of(run.spec.model, theirs if by_position else data)
+    attend = partial(normalise, kind=shape.attention)
+    numbers = models.numbers_of(run.spec.model)
+    attention = models.respond(params, jnp.asarray(tokens), shape, attend, numbers).attention
     judged = attention[:, jnp.asarray(theirs.determined or (0,))]  # (examples, J, H, T)
     posterior = np.asarray(judged.mean(axis=2)).reshape(len(tokens), *theirs.oracle.shape[1:])
     if posterior.shape[1:] != data.oracle.shape[1:]:

@@ -27,7 +27,7 @@ ModelKind = Literal["minimal", "transformer", "custom"]
 AttentionKind = Literal["softmax", "linear_relu"]
 PositionKind = Literal["learned", "rotary", "none"]
 NormKind = Literal["layer", "rms"]
-ActivationKind = Literal["relu", "gelu"]
+ActivationKind = Literal["relu", "gelu", "gelu_exact"]
 OptimiserKind = Literal["sgd", "adamw", "lion", "muon"]
 PriorKind = Literal[
     "none", "oracle", "adversarial", "entropy", "sparsity", "teacher", "inferred", "custom"
@@ -214,9 +214,14 @@ class ModelSpec:
     norm_kind: NormKind = number("layer", only=GENERAL)
     """LayerNorm, or RMSNorm (no centring, no bias)."""
     activation: ActivationKind = number("relu", only=GENERAL)
-    """Of the MLP."""
+    """Of the MLP. `gelu` is the tanh approximation (GPT-2's), `gelu_exact` is x times the normal
+    distribution function (PyTorch's default)."""
     readout_scale: float = number(1.0, only=GENERAL)
     """Multiplies the outputs."""
+    norm_gain: Literal["yes", "no"] = number("yes", only=GENERAL)
+    """Do norms learn a gain and, LayerNorm, a bias for each dimension?"""
+    norm_epsilon: float = number(1e-5, only=GENERAL, least=0)
+    """Added to the variance (RMSNorm: the mean square) before its root is taken."""
     rule: str = number("", only=("custom",))
     """Custom only: `file.py:object`, with functions `init` and `respond` (docs/own-parts.md)."""
 
@@ -240,6 +245,11 @@ class ModelSpec:
             f"model.norm is {self.norm!r}; it names a place twice (attention is query_key and "
             "value with one norm).",
         )
+        for name in ("norm_gain", "norm_epsilon"):
+            require(
+                bool(places) or getattr(self, name) == getattr(ModelSpec, name),
+                f"model.{name} has no effect without a norm; model.norm is empty.",
+            )
         require(
             self.positions != "rotary" or (self.width // self.heads) % 2 == 0,
             f"Rotary positions turn pairs: model.width / model.heads must be even, not "

@@ -18,11 +18,11 @@ from grokscope.claims.judgements import Faster, Separation, Share
 from grokscope.claims.studies import Claim, ScaleName, Setting, Study
 from grokscope.claims.verdicts import roc_area
 from grokscope.measures.attention import weakest_weight
-from grokscope.models import minimal
+from grokscope.models import minimal, shape_of
+from grokscope.models.layers import Params, normalise
 from grokscope.papers.structural_inference import figures
 from grokscope.papers.structural_inference.quantities import STRUCTURED
 from grokscope.papers.structural_inference.settings import base
-from grokscope.problems.targets import shape_of
 from grokscope.spec import RunSpec
 from grokscope.store import Run
 from grokscope.tasks import build_task
@@ -82,7 +82,7 @@ def summarise(run: Run) -> dict[str, float | None]:
     data = build_task(run.spec.task, run.spec.seed)
     params = {name: jnp.asarray(array) for name, array in run.weights().items()}
     attention = np.asarray(
-        _attend(shape_of(run.spec, data), params, jnp.asarray(data.tokens))
+        _attend(shape_of(run.spec.model, data), params, jnp.asarray(data.tokens))
     )  # (n, H, T)
     weakest = weakest_weight(attention, data.oracle[:, None, :])  # (n, H)
     pooled = weakest_weight(attention.mean(axis=1), data.oracle)  # (n,)
@@ -103,9 +103,9 @@ def summarise(run: Run) -> dict[str, float | None]:
 
 @partial(jax.jit, static_argnums=0)
 def _attend(
-    shape: minimal.Shape, params: minimal.Params, tokens: jax.Array
+    shape: minimal.Shape, params: Params, tokens: jax.Array
 ) -> jax.Array:  # (n, T) -> (n, H, T)
-    return minimal.normalise(minimal.score(params, tokens, shape), shape.attention)
+    return normalise(minimal.score(params, tokens, shape), shape.attention)
 
 
 def read(evidence: Evidence) -> str:

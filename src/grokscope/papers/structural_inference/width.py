@@ -16,15 +16,15 @@ from grokscope.claims.judgements import Everywhere, Faster, Trend
 from grokscope.claims.studies import Claim, ScaleName, Setting, Study
 from grokscope.claims.verdicts import median_time
 from grokscope.models import minimal
+from grokscope.models.layers import Params
 from grokscope.papers.structural_inference import figures
 from grokscope.papers.structural_inference.certificates.checks import IDENTITY
 from grokscope.papers.structural_inference.settings import settings
-from grokscope.problems.targets import shape_of
 from grokscope.spec import RunSpec
 from grokscope.store import Run
 from grokscope.tasks import build_task
 
-Forward = Callable[[minimal.Params, jax.Array, minimal.Shape], minimal.Forward]
+Forward = Callable[[Params, jax.Array, minimal.Shape], minimal.Forward]
 WIDTHS = (16, 32, 64, 128, 256)
 
 
@@ -66,7 +66,7 @@ def summarise(run: Run, shortcut: Forward = minimal.forward_fast) -> dict[str, f
     single precision, as they are trained, and the gradient of the mean loss in double precision.
     (In single precision the gradient of a loss near zero is mostly rounding, in both.)"""
     data = build_task(run.spec.task, run.spec.seed)
-    shape, weights = shape_of(run.spec, data), run.weights()
+    shape, weights = minimal.shape_of(run.spec.model, data), run.weights()
     forwards = (minimal.forward, shortcut)
     logits = [_logits(shape, forward, weights, data.tokens) for forward in forwards]
     with jax.enable_x64(True):
@@ -86,10 +86,10 @@ def _logits(shape: minimal.Shape, forward: Forward, params: Any, tokens: Any) ->
 @partial(jax.jit, static_argnums=(0, 1))
 def _gradient(
     shape: minimal.Shape, forward: Forward, params: Any, tokens: Any, labels: Any
-) -> minimal.Params:
+) -> Params:
     """Of the mean cross-entropy."""
 
-    def loss(params: minimal.Params) -> jax.Array:
+    def loss(params: Params) -> jax.Array:
         logits = forward(params, tokens, shape).logits
         return -jnp.take_along_axis(jax.nn.log_softmax(logits), labels[:, None], axis=1).mean()
 

@@ -17,9 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from grokscope.errors import StoreError
-from grokscope.measures.weights import role
-from grokscope.models import minimal
-from grokscope.optim.decoupled import ORTHOGONALISED
+from grokscope.models.roles import MATRICES, MLP, role
 from grokscope.papers.structural_inference import theory
 from grokscope.papers.structural_inference.certificates.inspection import (
     Inspected,
@@ -250,12 +248,12 @@ def update_bound(spec: RunSpec, weights: dict[str, np.ndarray]) -> float:
             return math.inf
         return float(theory.sgd_update_bound(optimiser.clip, optimiser.beta1))
     for name, array in weights.items():
-        if role(name) not in minimal.MLP:
+        if role(name) not in MLP:
             continue
         shape = array.shape
         if optimiser.kind == "lion":
             bound = theory.lion_update_bound(shape)
-        elif optimiser.kind == "muon" and role(name) in ORTHOGONALISED:
+        elif optimiser.kind == "muon" and role(name) in MATRICES:
             bound = theory.muon_update_bound(shape)
         else:
             bound = theory.adamw_update_bound(shape, optimiser.beta1, optimiser.beta2)

@@ -18,6 +18,7 @@ import numpy as np
 from grokscope.measures import attention as on_attention
 from grokscope.measures import weights as on_weights
 from grokscope.models import minimal
+from grokscope.models.layers import Params, normalise
 from grokscope.papers.structural_inference import theory
 from grokscope.problems.routing import Numbers, Side
 from grokscope.spec import RunSpec
@@ -78,7 +79,7 @@ def make_inspector(shape: minimal.Shape) -> Any:
 
 
 def inspect(
-    shape: minimal.Shape, params: minimal.Params, member: Inspected, pairs: Pairs
+    shape: minimal.Shape, params: Params, member: Inspected, pairs: Pairs
 ) -> dict[str, jax.Array]:
     """Measured quantities and their bounds for one set of weights."""
     lipschitz = on_weights.lipschitz_bound(params)
@@ -94,12 +95,12 @@ def inspect(
 def _attend(
     shape: minimal.Shape, scores: jax.Array, frozen: jax.Array, freeze: jax.Array
 ) -> jax.Array:
-    attention = minimal.normalise(scores, shape.attention)
+    attention = normalise(scores, shape.attention)
     return jnp.where(freeze, frozen[:, None, :], attention)
 
 
 def _explaining_away(
-    shape: minimal.Shape, params: minimal.Params, member: Inspected, lipschitz: jax.Array
+    shape: minimal.Shape, params: Params, member: Inspected, lipschitz: jax.Array
 ) -> dict[str, jax.Array]:
     """|dL/da_i| of every training example and position against Lemma 5.1 (statement 9)."""
     side = member.train
@@ -148,9 +149,7 @@ def _explaining_away(
     }
 
 
-def _routing(
-    shape: minimal.Shape, params: minimal.Params, member: Inspected
-) -> dict[str, jax.Array]:
+def _routing(shape: minimal.Shape, params: Params, member: Inspected) -> dict[str, jax.Array]:
     """Corollary 4.5 (8) and pooled mass (15) over all inputs; the prior's gradient (11) and logit
     variance (14), which need every embedding, over the training inputs."""
     tokens = jnp.concatenate([member.train.tokens, member.test.tokens])
@@ -200,7 +199,7 @@ def _routing(
 
 
 def _necessity(
-    shape: minimal.Shape, params: minimal.Params, pairs: Pairs, lipschitz: jax.Array
+    shape: minimal.Shape, params: Params, pairs: Pairs, lipschitz: jax.Array
 ) -> dict[str, jax.Array]:
     """Eq. 27 on pairs (statement 5): inputs that the model tells apart by a margin need mass."""
     before = minimal.forward_fast(params, pairs.before, shape)

@@ -1,0 +1,91 @@
+"""What the models share: the pieces of a layer, and what a model takes and gives.
+
+n examples, P predictions, H heads, T positions, s = d/H numbers per head, d width, C classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from grokscope.spec import AttentionKind, ModelSpec
+from grokscope.tasks.data import TaskData
+
+Params = dict[str, Array]
+Tokens = Int[Array, "n T"]
+Scores = Float[Array, "n P H T"]
+Attend = Callable[[Array], Array]  # Scores to Scores: query-key logits to attention weights
+
+ROTARY_BASE = 10_000.0
+ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
+    "relu": jax.nn.relu,
+    "gelu": jax.nn.gelu,  # the tanh approximation
+    "gelu_exact": lambda x: x * (0.5 + 0.5 * jax.lax.erf(x * 0.5**0.5)),
+}
+
+
+class ModelNumbers(NamedTuple):
+    """Numbers of a model that are data: sweeping them recompiles nothing."""
+
+    readout_scale: Any = 1.0
+    norm_epsilon: Any = 1e-5
+
+
+class Response(NamedTuple):
+    """What training and measuring need of any model."""
+
+    logits: Float[Array, "n P C"]
+    scores: Scores  # the query-key logits
+    attention: Scores
+
+
+def sizes_of(model: ModelSpec, data: TaskData) -> dict[str, Any]:
+    """What every shape has."""
+    names = ("width", "hidden", "heads", "attention")
+    return {
+        **{name: getattr(data, name) for name in ("vocabulary", "length", "classes")},
+        **{name: getattr(model, name) for name in names},
+    }
+
+
+def draw(key: Array, sizes: Mapping[str, tuple[int, int]], scale: float | Array) -> Params:
+    """Gaussian matrices with variance 1/fan_in, times `scale`. Embeddings have variance 1/d, so
+    that tokens start with about unit norm."""
+    # One draw for all arrays: a generator per array takes seconds to compile.
+    noise = jax.random.normal(key, (sum(a * b for a, b in sizes.values()),), jnp.float32)
+    params, begin = {}, 0
+    for name, (rows, columns) in sizes.items():
+        fan_in = columns if name in ("embedding", "position") else rows
+        block = noise[begin : begin + rows * columns].reshape(rows, columns)
+        params[name] = block * (scale / jnp.sqrt(jnp.float32(fan_in)))
+        begin += rows * columns
+    return params
+
+
+def normalise(scores: Float[Array, "*rows T"], kind: AttentionKind) -> Float[Array, "*rows T"]:
+    """Attention weights from query-key logits; -inf is what may not be seen. Linear-ReLU attention
+    is uniform over the rest where no score is positive, since the quotient is undefined there."""
+    if kind == "softmax":
+        return jax.nn.softmax(scores, axis=-1)
+    positive = jax.nn.relu(scores)
+    total = positive.sum(axis=-1, keepdims=True)
+    safe = jnp.where(total > 0, total, 1.0)
+    seen = (scores > -jnp.inf).astype(scores.dtype)
+    return jnp.where(total > 0, positive / safe, seen / seen.sum(axis=-1, keepdims=True))
+
+
+def rotate(vectors: Float[Array, "n P H s"], positions: Sequence[int]) -> Float[Array, "n P H s"]:
+    """Rotary positions: the pair (i, i + s/2) is turned by position / base^(2i/s)."""
+    half = vectors.shape[-1] // 2
+    speed = ROTARY_BASE ** (-np.arange(half) / half)
+    angle = (np.asarray(positions)[:, None] * speed)[None, :, None, :]  # (1, P, 1, s/2)
+    cosine, sine = (jnp.asarray(part, vectors.dtype) for part in (np.cos(angle), np.sin(angle)))
+    first, second = vectors[..., :half], vectors[..., half:]
+    return jnp.concatenate(
+        [first * cosine - second * sine, first * sine + second * cosine], axis=-1
+    )
