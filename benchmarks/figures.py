@@ -10,11 +10,11 @@ from typing import Any
 
 import altair as alt
 import numpy as np
+from grokscope.draw.layers import inline
 
 from benchmarks.comparison import CONTENDERS
 from benchmarks.goals import ALONE
 from benchmarks.growth import BASE, SHORTEST, fit_exponent, middles
-from grokscope.draw.layers import inline
 from grokscope.draw.theme import arm_colour, theme
 
 WIDTH, HEIGHT = 420, 240

@@ -10,12 +10,12 @@ from rich.text import Text
 from grokscope.claims.evidence import Tables
 from grokscope.claims.reproduction import Work
 from grokscope.claims.studies import Planned, ScaleName, Study
-from grokscope.pages.book import state_effect
+from grokscope.draw.words import state_effect
 from grokscope.terminal import plain_table
 
 
 def plan_table(work: Work) -> Table:
-    """A line a study and setting: how many runs, how many of them the store has."""
+    """A line per study and setting: how many runs, and how many of them the store has."""
     table = plain_table(
         ("study", "left"),
         ("regime", "left"),
@@ -38,7 +38,7 @@ RULING_STYLES = {"supported": "green", "contradicted": "red"}
 
 
 def verdict_table(studies: Sequence[Study], tables: Tables, scale: ScaleName) -> Table:
-    """A line a claim and regime: verdict, effect with interval, remark."""
+    """A line per claim and regime: verdict, effect with interval, remark."""
     table = plain_table(
         ("claim", "left"),
         ("regime", "left"),

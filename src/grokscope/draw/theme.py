@@ -1,11 +1,12 @@
-"""How every figure looks: one palette, one configuration for light and one for dark surroundings.
+"""How every figure looks: one palette, and one configuration each for light and dark pages.
 
-Colours follow Okabe and Ito's colour-blind-safe set, with lightness as a second cue, and are
-readable on white and on near-black, so that only the furniture differs between the two.
+Colours follow Okabe and Ito's colour-blind-safe set, with lightness as a second cue. They are
+readable on white and on near-black, so only text, axes and grid differ between the two.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif'
@@ -35,19 +36,35 @@ PHASES = {
     "resurgence": "#8C6BB1",
     "grokking": "#35A27B",
 }
+INK, SOFT, PALE, LATE = "#1E252F", "#5B6675", "#F3F5F8", "#2B323C"
+NEUTRAL = "#B4B9C1"
+"""Of a kind that has no colour: no arm, measure or phase has this one."""
+PRIORS = {
+    "none": ARMS[0],
+    "oracle": ARMS[1],
+    "adversarial": ARMS[2],
+    "entropy": ARMS[5],
+    "sparsity": ARMS[5],
+    "teacher": ARMS[4],
+    "inferred": ARMS[7],
+}
+OPTIMISERS = {"adamw": ARMS[0], "sgd": ARMS[3], "lion": ARMS[3], "muon": ARMS[3]}
 BAND_OPACITY, PHASE_OPACITY = 0.18, 0.2
 
 
 def arm_colour(index: int) -> str:
-    """The colour of an arm by its place; after eleven they begin again."""
+    """The colour of an arm by its place; they repeat after eleven."""
     return ARMS[index % len(ARMS)]
+
+
+def kind_colour(colours: Mapping[str, str], kind: str) -> str:
+    """The colour of a kind; a neutral one where the table does not name it."""
+    return colours.get(kind, NEUTRAL)
 
 
 def theme(dark: bool = False) -> dict[str, Any]:
     """The Vega-Lite configuration of every figure."""
-    ink, soft, grid = (
-        ("#E6E9EE", "#A3ACB9", "#2B323C") if dark else ("#1E252F", "#5B6675", "#E6E9EE")
-    )
+    ink, soft, grid = ("#E6E9EE", "#A3ACB9", LATE) if dark else (INK, SOFT, "#E6E9EE")
     heat = (
         ["#1C222A", "#1F4E7F", "#5B9BD5", "#DCEBFA"]
         if dark

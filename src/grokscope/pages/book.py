@@ -1,8 +1,7 @@
-"""What the pages of a paper say: verdicts in words, tallies, how everything was obtained."""
+"""What the pages of a paper say: verdicts, tallies, and how everything was obtained."""
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,19 +9,11 @@ from functools import cached_property
 from typing import Any
 
 from grokscope.claims.evidence import Evidence, Tables
-from grokscope.claims.judgements import Faster, Fastest, Share
 from grokscope.claims.studies import SCALES, Claim, Panel, Paper, ScaleName, Study
-from grokscope.claims.verdicts import Estimate, Finding, Ruling
+from grokscope.claims.verdicts import Finding, Ruling
+from grokscope.draw.words import RULINGS, state_effect
+from grokscope.pages.files import render_svg
 
-RULINGS: tuple[Ruling, ...] = ("supported", "contradicted", "inconclusive", "not run")
-KEY = (
-    "In every figure a dot is a run that grokked, a triangle one that had not when its budget "
-    "ended, a cross one that failed."
-)
-NOTE = (
-    "Effects stand with their 95 % intervals (shares of seeds with bounds of 95 % each, so the two "
-    "make a 90 % interval); n is the number of seeds. In an empty field the question is not asked."
-)
 GROUPS = (  # of the main figures' claims, over the settings in which they were run
     "Main figures, supported wherever run",
     "Supported in some settings, open in others",
@@ -30,25 +21,6 @@ GROUPS = (  # of the main figures' claims, over the settings in which they were 
     "Contradicted in some settings, open in others",
     "Contradicted wherever run",
     "Open",
-)
-RULES = (
-    "Every claim names an effect, and the smallest value of it that would matter, before any run "
-    "is trained. Supported: the whole 95 % interval is at or beyond that value. Contradicted: the "
-    "whole interval falls short of it. Inconclusive: the interval holds it, or a run failed, or "
-    "has no such number (no plateau to measure, say), or the control without which there is "
-    "nothing to compare failed as well. Not run: a run is missing.",
-    "Intervals of medians, means and fits come from resampling seeds, all arms of a seed together, "
-    "since they share their data. Five seeds have 3,125 resamples and each is taken. The plain "
-    "percentile interval of so few is too short; the expanded one (Hesterberg 2015) and Student's, "
-    "with the spread of the resamples, are both taken, and the wider end counts. Shares of seeds "
-    "have Clopper-Pearson bounds of 95 % each.",
-    "A run that did not grok within its budget is censored: its grok time counts as later than any "
-    "other, and is neither dropped nor set to the budget (but for the share of a gain, which needs "
-    "a number: there a median that was never reached stands at the budget, and decides nothing "
-    "that this could have made easier). A claim of being faster must also pass a log-rank "
-    "test by all permutations of the labels; one of being as fast need not.",
-    "Each claim is judged on its own in each setting. No correction is made for their number, so "
-    "of many verdicts a few will be wrong by chance.",
 )
 
 
@@ -70,10 +42,6 @@ class Cell:
         return self.finding.ruling
 
     @property
-    def seeds(self) -> str:
-        return f"n\u00a0{self.finding.estimate.n}" if self.finding.estimate else ""
-
-    @property
     def short(self) -> str:
         """The effect, or in a word why there is none."""
         return self.effect or self.finding.remark.partition(";")[0]
@@ -81,12 +49,24 @@ class Cell:
     @property
     def detail(self) -> str:
         """The same with the number of seeds."""
-        return f"{self.effect}, {self.seeds}" if self.effect else self.short
+        n = self.finding.estimate.n if self.finding.estimate else 0
+        return f"{self.effect}, n\u00a0{n}" if self.effect else self.short
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A panel of a figure, drawn when it is first looked at."""
+
+    panel: Panel
+
+    @cached_property
+    def svg(self) -> str:
+        return render_svg(self.panel.chart)
 
 
 @dataclass(frozen=True)
 class Part:
-    """A study at one scale."""
+    """A study at one scale, its figure drawn once."""
 
     paper: Paper
     evidence: Evidence
@@ -100,6 +80,10 @@ class Part:
     @cached_property
     def panels(self) -> Sequence[Panel]:
         return self.evidence.study.draw(self.evidence) if self.evidence.present else ()
+
+    @cached_property
+    def drawings(self) -> list[Drawing]:
+        return [Drawing(panel) for panel in self.panels]
 
     @cached_property
     def reading(self) -> str:
@@ -124,7 +108,7 @@ class Part:
         minutes = sum(row["seconds"] for row in rows.values()) / 60
         commits = ", ".join(sorted({row["commit"] for row in rows.values()}))
         if "+" in commits:
-            commits += " (+: and changes that were not committed)"
+            commits += " (+: with changes that were not committed)"
         count = f"{total} runs" if not missing else f"{len(rows)} of {total} runs"
         return (
             f"{count}, {shared} of them shared with other studies; {minutes:,.0f} core-minutes of "
@@ -147,7 +131,7 @@ class Book:
         studies: dict[str, dict[ScaleName, Part]] = {study.name: {} for study in paper.studies}
         for scale, table in shown.items():
             found = {s.name: table.evidence(s, scale) for s in paper.studies if s.settings(scale)}
-            # A study of the appendix that has hardly been begun would only fill pages.
+            # A study of the appendix that has hardly begun would only fill pages.
             found = {n: e for n, e in found.items() if not e.study.appendix or _half_run(e)}
             used = {name: set(_rows(evidence)[0]) for name, evidence in found.items()}
             for name, evidence in found.items():
@@ -162,7 +146,7 @@ class Book:
 
     @property
     def waiting(self) -> str:
-        """The studies that have none since most of their runs are missing, in a sentence."""
+        """The studies that have none because most of their runs are missing, in a sentence."""
         names = [f"{s.source} ({s.name})" for s in self.paper.studies if not self.studies[s.name]]
         return f"Not run yet: {', '.join(names)}." if names else ""
 
@@ -223,7 +207,7 @@ class Book:
         )
 
     def tally(self) -> list[str]:
-        """What became of the claims, a sentence a scale, and one for its appendix."""
+        """What became of the claims: one sentence per scale, and one for its appendix."""
         lines = []
         for scale in self.tables:
             for appendix, where in ((False, ""), (True, ", appendix")):
@@ -266,25 +250,6 @@ class Book:
                 + (f"; {named}." if named else ".")
             )
         return lines
-
-
-def state_effect(claim: Claim, estimate: Estimate | None) -> str:
-    """An effect with its interval in words; empty if there is none."""
-    if estimate is None:
-        return ""
-    value, low, high = estimate.value, estimate.low, estimate.high
-    if isinstance(claim.test, Share):
-        return f"{value:.0%} ({100 * low:.0f} to {100 * high:.0f} %)".replace("%", " %", 1)
-    if isinstance(claim.test, Faster | Fastest):
-        if math.isnan(value):
-            return "neither median is reached"
-        if math.isinf(value):
-            least = f"at least {low:.2g}: " if 0 < low < math.inf else ""
-            return f"{least}the slower arm's median is never reached"
-        if value == 0:
-            most = f"at most {high:.2g}: " if 0 < high < math.inf else ""
-            return f"{most}the median of the arm that ought to be faster is never reached"
-    return str(estimate)
 
 
 def _enumerate(counts: Counter[str]) -> str:

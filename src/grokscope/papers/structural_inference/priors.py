@@ -20,7 +20,7 @@ from grokscope.claims.verdicts import median_time
 from grokscope.engine.members import find_targets
 from grokscope.measures.attention import structural_divergence
 from grokscope.papers.structural_inference import figures
-from grokscope.papers.structural_inference.figures.strips import TEACHING
+from grokscope.papers.structural_inference.figures import TEACHING
 from grokscope.papers.structural_inference.settings import settings
 from grokscope.spec import RunSpec
 from grokscope.store import Run, Store

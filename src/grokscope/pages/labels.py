@@ -1,47 +1,25 @@
-"""Arms of an experiment: runs that differ only in their seed, and a name for what they share."""
+"""Specs in words: what a run is about, what sets arms apart, what its positions hold."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from grokscope.observed import AnySpec, ObservedSpec
-from grokscope.spec import RunSpec, TaskSpec, canonical_json, flatten, to_dict
-from grokscope.store import Run, shorten
+from grokscope.observed import PER_EXAMPLE, AnySpec, ObservedSpec
+from grokscope.spec import PriorSpec, RunSpec, TaskSpec, canonical_json, flatten, to_dict
+from grokscope.store import shorten
 
-
-@dataclass(frozen=True)
-class Arm:
-    """Runs that answer the same question with different seeds."""
-
-    label: str
-    runs: tuple[Run, ...]
-
-
-def group_runs(runs: Iterable[Run]) -> list[Arm]:
-    """Arms in the order in which they first occur, their runs in the given order.
-
-    Runs whose specs differ only in `seed` and `task.seed` share an arm; a run that is given twice
-    counts once. The label says what sets the arm apart from the others; a single arm is named
-    after its task.
-    """
-    groups: dict[str, dict[str, Run]] = {}
-    for run in runs:
-        groups.setdefault(_without_seeds(run.about).id, {}).setdefault(run.id, run)
-    members = [tuple(group.values()) for group in groups.values()]
-    labels = label_specs([_without_seeds(group[0].about) for group in members])
-    return [Arm(label, group) for label, group in zip(labels, members, strict=True)]
+Positions = tuple[tuple[str, bool], ...]  # names, and whether they are informative for every input
 
 
 def label_specs(specs: Sequence[AnySpec]) -> list[str]:
     """What sets each of these specs apart from the others, in a few words."""
     if len(specs) == 1:
         return [describe_subject(specs[0])]
-    if any(isinstance(spec, ObservedSpec) for spec in specs):
-        return _label_observed(specs)
+    if not all(isinstance(spec, RunSpec) for spec in specs):
+        return _label_by_changes(specs)
     standard = dict(flatten(to_dict(RunSpec())))
     fields = [{**standard, **_effective(spec)} for spec in specs if isinstance(spec, RunSpec)]
     varying = [name for name in standard if len({repr(f[name]) for f in fields}) > 1]
@@ -50,8 +28,8 @@ def label_specs(specs: Sequence[AnySpec]) -> list[str]:
     return [", ".join(_phrases(field, varying)) for field in fields]
 
 
-def _label_observed(specs: Sequence[AnySpec]) -> list[str]:
-    """Arms among which some are models of the user's: by name, then by what else differs."""
+def _label_by_changes(specs: Sequence[AnySpec]) -> list[str]:
+    """Arms of which some are no runs of the lab's tasks: by name, then by what else differs."""
     changes = [
         {**spec.changed(), "name": describe_subject(spec), "prior": _prior_phrase(spec)}
         for spec in specs
@@ -71,14 +49,56 @@ def _label_observed(specs: Sequence[AnySpec]) -> list[str]:
 
 
 def _prior_phrase(spec: AnySpec) -> str:
-    prior = spec.prior
+    prior = getattr(spec, "prior", None) or PriorSpec()
     fields = {f"prior.{name}": value for name, value in vars(prior).items()}
     return _describe_prior({**fields, "prior.kind": prior.kind if prior.strength else "none"})
 
 
 def describe_subject(spec: AnySpec) -> str:
     """What a run is about: its task, or what the user calls it."""
-    return spec.name if isinstance(spec, ObservedSpec) else describe_task(spec.task)
+    task = getattr(spec, "task", None)
+    if isinstance(task, TaskSpec):
+        return describe_task(task)
+    return str(getattr(spec, "name", type(spec).__name__))
+
+
+def describe_mean(spec: AnySpec) -> str:
+    """What attention is a mean over, besides inputs and seeds."""
+    if isinstance(spec, ObservedSpec):
+        return "watched layers and heads"
+    heads = getattr(getattr(spec, "model", None), "heads", 1)
+    return "heads" if heads > 1 else ""
+
+
+def name_positions(spec: AnySpec, width: int) -> Positions:
+    """Names of the positions of attention. In a stream, and where operands stand at random, no
+    position is informative for every input."""
+    if isinstance(spec, ObservedSpec):
+        query, informative = (
+            set()
+            if text in ("", PER_EXAMPLE)
+            else {int(p) % width for p in text.split(", ") if width}
+            for text in (spec.watch.query, spec.watch.informative)
+        )
+        return tuple(
+            (f"{p}{' informative' * (p in informative)}{' query' * (p in query)}", p in informative)
+            for p in range(width)
+        )
+    task = getattr(spec, "task", None)
+    if not isinstance(task, TaskSpec):
+        return ()
+    if task.kind == "parity_stream":
+        return tuple((str(place), False) for place in range(task.blocks * (task.bits + 1) - 1))
+    slots = task.bits if task.kind == "parity" else (task.length or 2 * task.operands + 1) - 1
+    informative = {i * slots // task.operands for i in range(task.operands)}
+    if task.positions == "random":
+        names: list[tuple[str, bool]] = [(str(place), False) for place in range(slots)]
+    else:
+        names = [
+            (f"{place} {'operand' if place in informative else 'distractor'}", place in informative)
+            for place in range(slots)
+        ]
+    return (*names, (f"{slots} query", False))
 
 
 def describe_task(task: TaskSpec) -> str:
@@ -100,14 +120,15 @@ def describe_task(task: TaskSpec) -> str:
     return f"{rule}, distractors from {task.alphabet} tokens" if task.alphabet > 1 else rule
 
 
-def _without_seeds(spec: AnySpec) -> AnySpec:
-    if isinstance(spec, ObservedSpec):
-        return dataclasses.replace(spec, seed=0)
-    return spec.replace(**{"seed": 0, "task.seed": -1})
+def without_seeds(spec: AnySpec) -> AnySpec:
+    """What all runs of an arm share."""
+    if isinstance(spec, RunSpec) and isinstance(spec.task, TaskSpec):
+        return spec.replace(**{"seed": 0, "task.seed": -1})
+    return dataclasses.replace(spec, seed=0)
 
 
 def _effective(spec: RunSpec) -> dict[str, Any]:
-    """Fields that matter and differ from the defaults: a prior without strength is no prior."""
+    """Fields that have an effect and differ from the defaults."""
     return dict(flatten(json.loads(canonical_json(spec))))
 
 
@@ -116,7 +137,7 @@ def _phrases(fields: Mapping[str, Any], varying: list[str]) -> list[str]:
     for name in varying:
         section = name.partition(".")[0]
         if section == "prior":
-            # The prior's fields make one phrase: its strength means nothing without its kind.
+            # The prior's fields make one phrase, since a strength needs its kind.
             phrase = _describe_prior(fields)
         elif name in PHRASES:
             phrase = PHRASES[name](fields[name])
