@@ -71,11 +71,9 @@ def draw(measured: Mapping[str, Any]) -> dict[str, alt.TopLevelMixin]:
 
 def _base(axis: Mapping[str, Any]) -> float:
     """The size that laptop scale has."""
-    return {
-        "modulus": BASE.task.modulus,
-        "width": BASE.model.width,
-        "length": SHORTEST,
-    }[axis["axis"]]
+    return {"modulus": BASE.task.modulus, "width": BASE.model.width, "length": SHORTEST}[
+        axis["axis"]
+    ]
 
 
 def members_series(comparison: Mapping[str, Any]) -> dict[str, list[tuple[float, float]]]:
@@ -148,7 +146,7 @@ def draw_losses(curves: Sequence[Mapping[str, Any]]) -> alt.TopLevelMixin:
     """The curves lie upon each other, so each has dashes where the others leave gaps."""
     names = list(dict.fromkeys(row["contender"] for row in curves))
     chart = _along_epochs(curves, "losses", names).encode(
-        y=alt.Y("value:Q", title="Training loss", scale=alt.Scale(zero=False)),
+        y=alt.Y("value:Q", title="Training loss", scale=alt.Scale(zero=False))
     )
     lines = [
         chart.mark_line(
@@ -170,7 +168,7 @@ def draw_differences(curves: Sequence[Mapping[str, Any]], tolerance: float) -> a
             title="Relative difference from double precision (log scale)",
             scale=alt.Scale(type="log", domainMax=2 * tolerance),
             axis=alt.Axis(format="~e", values=[10.0**power for power in range(-9, 0)]),
-        ),
+        )
     )
     once = (alt.datum.contender == names[0]) & (alt.datum.epoch == 0)  # a rule for each panel
     bound = (

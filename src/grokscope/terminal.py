@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console, RenderableType
@@ -15,7 +14,7 @@ from rich.text import Text
 
 from grokscope.draw.glossary import MEASURES, measure_of
 from grokscope.draw.reading import events_of, phases_of
-from grokscope.draw.words import cell, clock, state_event, state_phase, state_plateau
+from grokscope.draw.words import cell, clock, count, state_event, state_phase, state_plateau
 from grokscope.engine.events import Event
 from grokscope.observed import AnySpec, ObservedSpec
 from grokscope.spec import RunSpec
@@ -45,10 +44,7 @@ class Watch:
     """Listens to the engine and shows progress: one bar per run, or one bar for many."""
 
     def __init__(
-        self,
-        specs: Sequence[RunSpec],
-        names: dict[str, str] | None = None,
-        quiet: bool = False,
+        self, specs: Sequence[RunSpec], names: dict[str, str] | None = None, quiet: bool = False
     ) -> None:
         self.epochs = {spec.id: spec.training.epochs for spec in specs}
         self.names = names or short_names(specs)
@@ -77,16 +73,11 @@ class Watch:
             self.overall = self.progress.add_task(f"{len(self.epochs)} runs", total=total, state="")
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *trouble: object) -> None:
         self.progress.stop()
         if self.skipped and not self.quiet:
-            runs = "1 run was" if len(self.skipped) == 1 else f"{len(self.skipped)} runs were"
-            self.console.print(f"{runs} already in the store.")
+            verb = "was" if len(self.skipped) == 1 else "were"
+            self.console.print(f"{count(len(self.skipped), 'run')} {verb} already in the store.")
 
     def __call__(self, event: Event) -> None:
         if event.kind == "skipped":
@@ -104,23 +95,20 @@ class Watch:
     def _draw(self, event: Event) -> None:
         if self.overall is not None:
             # Runs that the store had took no time; with them the rest would look quick.
-            done = sum(self.reached[name] for name in self.reached if name not in self.skipped)
-            total = sum(self.epochs[name] for name in self.epochs if name not in self.skipped)
-            self.progress.update(
-                self.overall, completed=done, total=total, state=f"{self.ended} ended"
-            )
-            return
-        if event.kind == "skipped":
-            return
-        if event.run not in self.bars:
-            self.bars[event.run] = self.progress.add_task(
-                self.names[event.run], total=event.epochs, state=""
-            )
-        self.progress.update(
-            self.bars[event.run],
-            completed=self.reached[event.run],
-            state=state_of(event),
-        )
+            done, total = self._progress()
+            state = f"{self.ended} ended"
+            self.progress.update(self.overall, completed=done, total=total, state=state)
+        elif event.kind != "skipped":
+            if event.run not in self.bars:
+                bar = self.progress.add_task(self.names[event.run], total=event.epochs, state="")
+                self.bars[event.run] = bar
+            done = self.reached[event.run]
+            self.progress.update(self.bars[event.run], completed=done, state=state_of(event))
+
+    def _progress(self) -> tuple[int, int]:
+        """Epochs done and to do, of the runs that the store did not have."""
+        mine = [name for name in self.epochs if name not in self.skipped]
+        return sum(self.reached.get(name, 0) for name in mine), sum(self.epochs[n] for n in mine)
 
     @property
     def many(self) -> bool:
@@ -132,11 +120,10 @@ class Watch:
 
     def _summary(self, now: float) -> str:
         """How many of many runs have ended, and how long the rest will take at this pace."""
-        mine = [name for name in self.epochs if name not in self.skipped]
-        share = sum(self.reached.get(name, 0) for name in mine) / sum(self.epochs[n] for n in mine)
-        left = (now - self.began) * (1 - share) / share if share else 0.0
+        done, total = self._progress()
         text = f"{self.ended} of {len(self.epochs)} runs have ended"
-        return f"{text}, about {clock(left)} to go" if share else text
+        left = (now - self.began) * (total - done) / max(done, 1)
+        return f"{text}, about {clock(left)} to go" if done else text
 
     def _tell(self, event: Event) -> None:
         now = time.monotonic()
@@ -184,14 +171,8 @@ def plain_table(*columns: tuple[str, str], caption: str | None = None) -> Table:
     return table
 
 
-FINAL = {  # columns of the table of outcomes, where some run has the measure
-    "test_accuracy": ("test", ".3f", "final accuracy on unseen examples"),
-    "structure_share": (
-        "structure",
-        ".0%",
-        "share of inputs that satisfy the structural condition",
-    ),
-}
+FINAL = {"test_accuracy": ("test", ".3f"), "structure_share": ("structure", ".0%")}
+"""Columns of the table of outcomes, where some run has the measure."""
 
 
 def outcome_table(runs: Sequence[Run], names: dict[str, str] | None = None) -> Table:
@@ -207,7 +188,7 @@ def _outcome_table(
     phased = any(outcome.get("phases") for outcome in ended)
     final = [name for name in FINAL if any(name in outcome["final"] for outcome in ended)]
     units = " or ".join(sorted({unit_of(run.about) for run in runs}))
-    meanings = [f"{FINAL[name][0]}: {FINAL[name][2]}" for name in final]
+    meanings = [f"{FINAL[n][0]}: {measure_of(n).definition.rstrip('.').lower()}" for n in final]
     table = plain_table(
         ("run", "left"),
         *[(f"{name} at", "right") for name in events or ["outcome"]],

@@ -49,7 +49,7 @@ def test_a_single_arm_is_named_after_its_task(make_run):
     [
         ([{"task.alphabet": 8}, {}], ["alphabet 8", "alphabet 1"]),
         ([{"optimiser.weight_decay": 0.0}, {}], ["weight decay 0", "weight decay 1"]),
-        ([{"model.heads": 4}, {}], ["4 heads", "1 head"]),
+        ([{"model.heads": 4}, {}], ["heads 4", "heads 1"]),
         (
             [{"prior.kind": "oracle", "prior.strength": 0.1}, {"prior.strength": 3.0}],
             ["oracle prior, strength 0.1", "no prior"],
@@ -62,7 +62,7 @@ def test_a_single_arm_is_named_after_its_task(make_run):
             [{"task.alphabet": 8, "prior.kind": "oracle"}, {}],
             ["alphabet 8, oracle prior, strength 1", "alphabet 1, no prior"],
         ),
-        ([{"optimiser.beta2": 0.98}, {}], ["optimiser.beta2=0.98", "optimiser.beta2=0.999"]),
+        ([{"optimiser.beta2": 0.98}, {}], ["beta2 0.98", "beta2 0.999"]),
         (
             [
                 {"interventions.frozen_attention": "teacher", "prior.teacher": "a" * 16},

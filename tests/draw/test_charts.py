@@ -114,7 +114,7 @@ def test_comparison_marks_every_kind_of_ending(make_run, tmp_path):
         make_run(grok=None, status="failed", until=300, **{"task.alphabet": 6}),
     ]
     chart = CHARTS["comparison"](group_runs(runs)).to_dict(validate=False)
-    marks = {row["arm"]: (row["ended"], row["epoch"]) for row in rows_in(chart) if "ended" in row}
+    marks = {row["arm"]: (row["ending"], row["epoch"]) for row in rows_in(chart) if "ending" in row}
     assert marks == {
         "alphabet 1": ("grokked", 500),
         "alphabet 4": ("not grokked by the last epoch", 1000),
@@ -185,8 +185,8 @@ def test_a_problem_without_tokens_has_the_charts_of_its_measures(regression, tmp
     words = texts(draw("others", [regression], tmp_path))
     assert "Residual rank" in words
     chart = CHARTS["comparison"](arms).to_dict(validate=False)
-    (mark,) = [row for row in rows_in(chart) if "ended" in row]
-    assert (mark["ended"], mark["epoch"], mark["value"]) == ("generalised", 400, 0.01)
+    (mark,) = [row for row in rows_in(chart) if "ending" in row]
+    assert (mark["ending"], mark["epoch"], mark["value"]) == ("generalised", 400, 0.01)
     for kind in OWN:  # whatever is asked for gives a picture, if only to say that it is empty
         assert draw(kind, [regression], tmp_path)
 

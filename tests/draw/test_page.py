@@ -41,12 +41,12 @@ def charts_of(page: str) -> list[dict]:
 
 
 def sayings(runs) -> str:
-    """Every sentence of the page that depends on outcomes, without drawing anything."""
+    """What the page says of the outcomes, without drawing anything."""
     arms = group_runs(runs)
     said = [". ".join(facts.judge(arm.readings)) for arm in arms]
     if len(arms) == 2:
         said.append(facts.compare(*arms))
-    return " ".join([*said, *facts.doubts(arms)])
+    return " ".join(said)
 
 
 def test_page_is_self_contained_complete_and_true(make_run, tmp_path):

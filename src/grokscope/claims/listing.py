@@ -16,13 +16,9 @@ from grokscope.terminal import plain_table
 
 def plan_table(work: Work) -> Table:
     """A line per study and setting: how many runs, and how many of them the store has."""
-    table = plain_table(
-        ("study", "left"),
-        ("regime", "left"),
-        ("arms", "right"),
-        ("runs", "right"),
-        ("in the store", "right"),
-    )
+    sides = {"study": "left", "regime": "left"}
+    headings = ("study", "regime", "arms", "runs", "in the store")
+    table = plain_table(*((name, sides.get(name, "right")) for name in headings))
     have = {run.id for run in work.done}
     groups: dict[tuple[str, str], list[Planned]] = {}
     for item in work.planned:

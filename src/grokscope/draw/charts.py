@@ -33,7 +33,7 @@ CELLS = 4500  # at most, in a heat map
 ROW, LEAST, MOST = 26, 120, 420  # pixels of a heat map: of a row, of the whole
 NO_ROWS, NOT_MEASURED = "No rows to draw yet.", "Not measured in these runs."
 
-PLOTS: dict[str, dict[str, tuple[str, ...]]] = {  # by figure: title of each plot, its measures
+PLOTS: dict[str, dict[str, Sequence[str]]] = {  # by figure: title of each plot, its measures
     "accuracy": {
         "Accuracy on training and on unseen examples": ("train_accuracy", "test_accuracy")
     },
@@ -93,16 +93,11 @@ def _others(readings: Sequence[Reading]) -> list[str]:
 
 
 def _draw_lines(kind: str, arms: Sequence[Arm], rows: int) -> list[list[Panel]]:
-    plots = PLOTS[kind]
-    return [_line_row(title, columns, kind, arms, rows) for title, columns in plots.items()]
-
-
-def _draw_others(arms: Sequence[Arm], rows: int) -> list[list[Panel]]:
-    """A plot for each measure that has no figure of its own."""
+    """A row per plot of the figure; "others" has one for each measure without a figure."""
     names = _others([reading for arm in arms for reading in arm.readings])
-    return [_line_row(measure_of(n).axis, (n,), "others", arms, rows) for n in names] or [
-        [_empty("Other measures", "", NOT_MEASURED) for _ in arms]
-    ]
+    plots = PLOTS.get(kind) or {measure_of(name).axis: (name,) for name in names}
+    drawn = [_line_row(title, columns, kind, arms, rows) for title, columns in plots.items()]
+    return drawn or [[_empty("Other measures", "", NOT_MEASURED) for _ in arms]]
 
 
 def _line_row(
@@ -210,20 +205,13 @@ def _heat_layers(
     )
     scale = alt.Scale(domain=[0, most], nice=False)
     cells = alt.Chart(alt.NamedData(data)).mark_rect(aria=False)
-    frames = [
-        alt.Chart(marks.inline([{"name": name}]))
-        .mark_rect(style="informative", filled=False, aria=False)
-        .encode(y=y)
-        for name, informative in names
-        if informative
-    ]
-    tips = [
-        alt.Tooltip("name:N", title="position"),
-        alt.Tooltip("epoch:Q", format=",d"),
-        alt.Tooltip("attention:Q", format=".3f"),
-    ]
+    tips = ["name:N", alt.Tooltip("epoch:Q", format=",d"), alt.Tooltip("attention:Q", format=".3f")]
     colour = alt.Color("attention:Q", scale=scale, legend=legend)
-    return [cells.encode(x=x, x2="until:Q", y=y, color=colour, tooltip=tips), *frames]
+    framed = [alt.Chart(marks.inline([{"name": name}])) for name, matters in names if matters]
+    return [
+        cells.encode(x=x, x2="until:Q", y=y, color=colour, tooltip=tips),
+        *(f.mark_rect(style="informative", filled=False, aria=False).encode(y=y) for f in framed),
+    ]
 
 
 def _draw_comparison(arms: Sequence[Arm], rows: int) -> list[list[Panel]]:
@@ -236,7 +224,7 @@ def _draw_comparison(arms: Sequence[Arm], rows: int) -> list[list[Panel]]:
         return [[_empty("The arms side by side", "", NO_ROWS)]]
     column = events[0].measure
     measure = measure_of(column)
-    title = f"{(measure.name or measure.label).capitalize()} of all arms"
+    title = f"{measure.noun.capitalize()} of all arms"
     series = {
         f"arm{i}": dataclasses.replace(
             measure, label=arm.label, colour=theme.arm_colour(i), band=True
@@ -264,7 +252,9 @@ def _draw_comparison(arms: Sequence[Arm], rows: int) -> list[list[Panel]]:
     data["all"] = _join([lines.table for lines in full], list(series), banded, rows)
     parts += marks.draw_cursor("all", series, x, banded)
     if endings:
-        parts.append(_draw_endings(endings, x, renamed(y, "value"), goal))
+        names = {marks.REACHED: goal, marks.CENSORED: f"not {goal} by the last epoch"}
+        names |= {marks.UNDER_WAY: "still under way", marks.FAILED: "failed"}
+        parts.append(marks.draw_runs(endings, x, renamed(y, "value"), names=names))
     note = "dashed: threshold " + ", ".join(f"{value:.4g}" for value in thresholds)
     if banded:
         note = f"lines: median over seeds, bands: lowest to highest · {note}"
@@ -285,32 +275,6 @@ def _join(
     return thin(joined.sort("epoch"), names, rows).to_dicts()
 
 
-def _draw_endings(rows: marks.Rows, x: alt.X, y: alt.Y, goal: str) -> alt.Chart:
-    """A mark per run: filled where it got there, hollow or crossed where it was last seen."""
-    names = {
-        marks.REACHED: goal,
-        marks.CENSORED: f"not {goal} by the last epoch",
-        marks.UNDER_WAY: "still under way",
-        marks.FAILED: "failed",
-    }
-    kinds = [kind for kind in names if any(row["ending"] == kind for row in rows)]
-    labels = [names[kind] for kind in kinds]
-    scale = alt.Scale(domain=labels, range=[marks.SHAPES[kind] for kind in kinds])
-    legend = marks.make_legend(labels, orient="bottom", symbolStrokeColor=theme.NORMS[0])
-    fill = alt.Fill("colour:N", scale=None)
-    data = marks.inline([{**row, "ended": names[row["ending"]]} for row in rows])
-    points = alt.Chart(data).mark_point(size=64, strokeWidth=1.75, opacity=1)
-    tips = ["arm:N", "seed:Q", alt.Tooltip("text:N", title="outcome")]
-    return points.encode(
-        x=x,
-        y=y,
-        stroke=alt.Stroke("colour:N", scale=None),
-        fill=alt.condition(alt.datum.ending == marks.REACHED, fill, alt.value("transparent")),
-        shape=alt.Shape("ended:N", scale=scale, legend=legend),
-        tooltip=tips,
-    )
-
-
 def _ending(reading: Reading, goal: str) -> dict[str, Any] | None:
     """How a run ended, and where to mark it: at the time of the event, or where it was last
     seen."""
@@ -318,25 +282,22 @@ def _ending(reading: Reading, goal: str) -> dict[str, Any] | None:
     if event is None or event.observed_until is None:
         return None
     text = state_event(event, reading.unit, reading.status, reading.failed_at)
-    if event.epoch is not None:
-        epoch, value, kind = event.epoch, event.threshold, marks.REACHED
-    else:
+    ends = {"partial": marks.UNDER_WAY, "failed": marks.FAILED, "finished": marks.CENSORED}
+    epoch, value, kind = event.epoch, event.threshold, marks.REACHED
+    if epoch is None:
         rows = reading.curve.filter(pl.col(event.measure).is_finite())
         if not len(rows):
             return None
         epoch, value = int(rows["epoch"][-1]), float(rows[event.measure][-1])
-        kind = {"partial": marks.UNDER_WAY, "failed": marks.FAILED}.get(
-            reading.status, marks.CENSORED
-        )
+        kind = ends[reading.status]
     place = {"epoch": epoch, "value": float(f"{value:.4g}"), "seed": reading.seed}
     return {**place, "ending": kind, "text": f"{goal}: {text}"}
 
 
 FIGURES: dict[str, Callable[[Sequence[Arm], int], list[list[Panel]]]] = {
-    **{kind: partial(_draw_lines, kind) for kind in PLOTS},
+    **{kind: partial(_draw_lines, kind) for kind in (*PLOTS, "others")},
     "attention": _draw_attention,
     "comparison": _draw_comparison,
-    "others": _draw_others,
 }
 
 

@@ -17,21 +17,10 @@ import numpy as np
 from grokscope.claims.evidence import ArmRuns, Evidence, Sample
 from grokscope.claims.studies import Panel
 from grokscope.claims.verdicts import median_time
-from grokscope.draw import theme
+from grokscope.draw import marks, theme
 from grokscope.draw.axes import EPOCH_TITLE, fitting_axis, log_axis, renamed
-from grokscope.draw.glossary import Scale, measure_of
-from grokscope.draw.marks import (
-    CENSORED,
-    FAILED,
-    REACHED,
-    Rows,
-    draw_band,
-    draw_runs,
-    draw_text,
-    inline,
-    own_colour,
-    place_seed,
-)
+from grokscope.draw.glossary import measure_of
+from grokscope.draw.marks import Rows, inline, own_colour
 from grokscope.draw.tables import band_of_runs
 from grokscope.draw.words import count_reached, count_runs, is_sound
 
@@ -60,8 +49,8 @@ def draw_regimes(
 
 def ending_of(row: Mapping[str, Any], event: str = "grokked") -> str:
     if not is_sound(row):
-        return FAILED
-    return CENSORED if row[event] is None else REACHED
+        return marks.FAILED
+    return marks.CENSORED if row[event] is None else marks.REACHED
 
 
 def seen_times(arm: ArmRuns, budget: int, event: str = "grokked") -> np.ndarray:  # (seeds,)
@@ -109,23 +98,19 @@ def time_axis(channel: Any, evidence: Evidence, title: str = "Grok epoch", *othe
 
 def run_rows(
     arm: ArmRuns,
-    values: np.ndarray,  # (seeds,), NaN where there is nothing to draw
+    values: np.ndarray,  # (seeds,)
     colour: str,
-    at: float,
+    at: float | np.ndarray,  # (), or (seeds,)
     factor: float = 1.0,
     shift: float = 0.0,
 ) -> Rows:
     """A row per run that has a value, `at` a place; seeds are spread over a factor or a shift."""
-    spread = [place_seed(index, len(arm.rows)) for index in range(len(arm.rows))]
+    aside = np.linspace(-0.5, 0.5, len(values)) if len(values) > 1 else np.zeros(len(values))
+    places = at * factor**aside + shift * aside
     return [
-        {
-            "value": float(value),
-            "place": at * factor**aside + shift * aside,
-            "ending": ending_of(row),
-            "colour": colour,
-        }
-        for row, value, aside in zip(arm.rows, values, spread, strict=True)
-        if row is not None and math.isfinite(value)
+        {"value": float(v), "place": float(p), "ending": ending_of(row), "colour": colour}
+        for row, v, p in zip(arm.rows, values, places, strict=True)
+        if row is not None and math.isfinite(v) and math.isfinite(p)
     ]
 
 
@@ -167,7 +152,7 @@ def draw_strips(strips: Sequence[Strip], x: alt.X, dash: list[int] = BUDGET) -> 
         grounds.encode(x=alt.value(0), x2=alt.value(STRIP), y=y, y2="bottom:Q"),
         crossing.encode(x=x, y=y, y2="bottom:Q"),
         bar.encode(x=x, y=y, y2="bottom:Q", color=own_colour()),
-        draw_runs(points, x, y),
+        marks.draw_runs(points, x, y),
         title.encode(x=alt.value(0), text="name:N"),
         summary.encode(x=alt.value(STRIP), text="summary:N"),
     ]
@@ -212,7 +197,7 @@ def draw_over(
         .encode(x=x, y=y, color=own_colour(), detail="colour:N")
         for rows, style in lines
     ]
-    layers = [*under, *drawn, draw_runs(points, x, y, upwards), *over]
+    layers = [*under, *drawn, marks.draw_runs(points, x, y, upwards), *over]
     return alt.LayerChart(layer=layers, width=WIDTH, height=height)
 
 
@@ -223,7 +208,6 @@ class Curves(NamedTuple):
     labels: Mapping[str, str]
     height: int = 70
     colours: Mapping[str, str] = {}
-    scale: Scale | None = None
     dashed: tuple[str, ...] = ()  # lines that are told apart without colour
     limit: float | None = None  # a line across
     shared: bool = True  # one axis for all panels of the figure
@@ -288,7 +272,7 @@ def _draw_curves(
     """One plot with the names of its lines above it; its axis fits all rows `within`. Events are
     named in the first plot, which is given the budget."""
     first = measure_of(next(iter(plot.labels)))
-    scale = plot.scale or first.scale
+    scale = first.scale
     ends = [row[f"{c}_{end}"] for row in within for c in plot.labels for end in ("low", "high")]
     ends += [] if plot.limit is None else [plot.limit]
     percent = {"format": ".0%"} if scale == "share" else {"labelExpr": "format(datum.value, ',~r')"}
@@ -306,9 +290,9 @@ def _draw_curves(
         dash = [5, 3] if column in plot.dashed else alt.Undefined
         line = alt.Chart(inline(rows)).mark_line(color=colour, strokeDash=dash)
         layers += [
-            draw_band(inline(rows), column, colour, x, y),
+            marks.draw_band(inline(rows), column, colour, x, y),
             line.encode(x=x, y=renamed(y, column)),
-            draw_text(label, left, -9, colour, fontWeight=600),
+            marks.draw_text(label, left, -9, colour, fontWeight=600),
         ]
         left += 8.2 * len(label)
     layers.append(alt.Chart(inline(events)).mark_rule(style="event").encode(x=x))
@@ -366,10 +350,8 @@ def median_cell(arm: ArmRuns, column: str, event: bool = False) -> dict[str, Any
     is not reached, a dash where there is none."""
     values = [row.get(column) for row in arm.rows if row is not None and is_sound(row)]
     known = [math.inf if v is None else v for v in values if v is not None or event]
-    middle = median_time(np.array(known or [math.nan])) if event else _median(known)
+    middle = float(
+        median_time(np.array(known or [math.nan])) if event else np.median(known or [math.nan])
+    )
     text = "never" if math.isinf(middle) else "–" if math.isnan(middle) else f"{middle:,.0f}"
     return {"value": middle if math.isfinite(middle) else None, "text": text}
-
-
-def _median(values: Sequence[float]) -> float:
-    return float(np.median(values)) if len(values) else math.nan

@@ -16,12 +16,7 @@ from grokscope.draw.reading import Reading
 from grokscope.draw.tables import Lines
 
 REACHED, CENSORED, UNDER_WAY, FAILED = "reached", "censored", "under way", "failed"
-SHAPES = {
-    REACHED: "circle",
-    CENSORED: "triangle-right",
-    UNDER_WAY: "diamond",
-    FAILED: "cross",
-}
+SHAPES = {REACHED: "circle", CENSORED: "triangle-right", UNDER_WAY: "diamond", FAILED: "cross"}
 HEADROOM = 34  # pixels above a plot, for the names of events
 ABOVE = -6  # pixels: just above a plot
 Rows = list[dict[str, Any]]
@@ -37,11 +32,6 @@ def own_colour() -> alt.Color:
     return alt.Color("colour:N", scale=None)
 
 
-def place_seed(index: int, n: int) -> float:
-    """Where a seed is drawn among the others of its arm, from -1/2 to 1/2."""
-    return index / (n - 1) - 0.5 if n > 1 else 0.0
-
-
 def draw_text(text: str, x: float, y: float, colour: str, **style: Any) -> alt.Chart:
     """A note at a place given in pixels."""
     mark = {"align": "left", "fontSize": 11.5, "color": colour, **style}
@@ -55,15 +45,25 @@ def draw_rule(channel: str, value: float, dash: list[int]) -> alt.Chart:
     return rule.encode(**{channel: alt.datum(value)})
 
 
-def draw_runs(rows: Rows, x: alt.X, y: alt.Y, upwards: bool = False) -> alt.Chart:
-    """A mark per run, shaped by how it ended. Triangles point where the true value lies."""
+def draw_runs(
+    rows: Rows, x: alt.X, y: alt.Y, upwards: bool = False, names: Mapping[str, str] | None = None
+) -> alt.Chart:
+    """A mark per run, shaped by how it ended. Triangles point where the true value lies. Endings
+    that have `names` are explained in a legend."""
     shapes = {**SHAPES, CENSORED: "triangle-up"} if upwards else SHAPES
+    legend = None
+    if names:
+        found = [ending for ending in names if any(row["ending"] == ending for row in rows)]
+        rows = [{**row, "ending": names[row["ending"]]} for row in rows]
+        shapes = {names[ending]: shapes[ending] for ending in found}
+        legend = make_legend(list(shapes), orient="bottom", symbolFillColor=theme.SOFT)
     scale = alt.Scale(domain=list(shapes), range=list(shapes.values()))
-    shape = alt.Shape("ending:N", scale=scale, legend=None)
     points = alt.Chart(inline(rows)).mark_point(
         filled=True, size=48, opacity=0.85, stroke="#FFFFFF", strokeWidth=0.5
     )
-    return points.encode(x=x, y=y, color=own_colour(), shape=shape)
+    tips = ["arm:N", "seed:Q", alt.Tooltip("text:N", title="outcome")] if names else []
+    shape = alt.Shape("ending:N", scale=scale, legend=legend)
+    return points.encode(x=x, y=y, color=own_colour(), shape=shape, tooltip=tips)
 
 
 def draw_band(data: Any, column: str, colour: str, x: alt.X, y: alt.Y) -> alt.Chart:
@@ -202,10 +202,7 @@ def draw_events(readings: Sequence[Reading], x: alt.X, last: int) -> list[alt.Ch
         rules = alt.Chart(inline([{"epoch": epoch} for epoch in epochs]))
         name = {"epoch": min(epochs) if left else max(epochs), "note": word + share}
         text = alt.Chart(inline([name])).mark_text(
-            style="note",
-            align="left" if left else "right",
-            baseline="bottom",
-            dx=-1 if left else 1,
+            style="note", align="left" if left else "right", baseline="bottom", dx=-1 if left else 1
         )
         layers += [
             rules.mark_rule(style="event", opacity=1 if len(epochs) == 1 else 0.6).encode(x=x),

@@ -66,6 +66,11 @@ class Reading:
         return int(self.curve["epoch"][-1]) if len(self.curve) else 0
 
     @property
+    def seconds(self) -> float:
+        """How long it trained."""
+        return sum(float(segment.get("seconds") or 0) for segment in self.segments)
+
+    @property
     def unit(self) -> str:
         """What time is counted in. The lab trains on all examples at once, so an epoch is a step
         there; in the user's own loop steps are counted."""

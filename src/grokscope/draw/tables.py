@@ -132,16 +132,10 @@ def attention_cells(readings: Sequence[Reading], columns: int, most: int) -> lis
     edges = np.linspace(0, rows - 1, columns + 1).astype(int)
     cells = []
     for start, end in itertools.pairwise(edges):
-        over = min(2 * end - start, rows - 1)
-        inside = weights[start : end + (end == rows - 1)]
-        for position, weight in enumerate(inside.mean(axis=0)):
+        # Cells reach under their right neighbours: no hairlines show between them.
+        until = int(epochs[min(2 * end - start, rows - 1)]) or 1
+        stretch = {"epoch": int(epochs[start]), "until": until}
+        for position, weight in enumerate(weights[start : end + (end == rows - 1)].mean(axis=0)):
             if np.isfinite(weight):
-                cell = {
-                    "epoch": int(epochs[start]),
-                    # Cells reach under their right neighbours: no hairlines show between them.
-                    "until": int(epochs[over]) or 1,
-                    "position": position,
-                    "attention": round(float(weight), 4),
-                }
-                cells.append(cell)
+                cells.append({**stretch, "position": position, "attention": round(weight, 4)})
     return cells

@@ -1,4 +1,5 @@
-"""What the pages of a paper say: verdicts, tallies, and how everything was obtained."""
+"""What the pages of a paper are made from: its studies with their evidence, figures and verdicts,
+each read, drawn and judged once."""
 
 from __future__ import annotations
 
@@ -11,17 +12,18 @@ from typing import Any
 from grokscope.claims.evidence import Evidence, Tables
 from grokscope.claims.studies import SCALES, Claim, Panel, Paper, ScaleName, Study
 from grokscope.claims.verdicts import Finding, Ruling
-from grokscope.draw.words import RULINGS, state_effect
+from grokscope.draw.words import state_effect
 from grokscope.pages.files import render_svg
 
-GROUPS = (  # of the main figures' claims, over the settings in which they were run
-    "Main figures, supported wherever run",
-    "Supported in some settings, open in others",
-    "Supported in some settings, contradicted in others",
-    "Contradicted in some settings, open in others",
-    "Contradicted wherever run",
-    "Open",
-)
+FATES = {  # of a claim, by the verdicts in all settings in which it was run
+    "s": "Main figures, supported wherever run",
+    "is": "Supported in some settings, open in others",
+    "cs": "Supported in some settings, contradicted in others",
+    "cis": "Supported in some settings, contradicted in others",
+    "ci": "Contradicted in some settings, open in others",
+    "c": "Contradicted wherever run",
+    "i": "Open",
+}
 
 
 @dataclass(frozen=True)
@@ -66,12 +68,13 @@ class Drawing:
 
 @dataclass(frozen=True)
 class Part:
-    """A study at one scale, its figure drawn once."""
+    """A study at one scale."""
 
     paper: Paper
     evidence: Evidence
-    elsewhere: frozenset[str]
-    """Runs that other studies use."""
+    rows: Mapping[str, Mapping[str, Any]]  # its runs by name
+    missing: int
+    shared: int  # runs that other studies use, too
 
     @property
     def figure(self) -> str:
@@ -91,29 +94,8 @@ class Part:
         return study.read(self.evidence) if study.read and self.evidence.present else ""
 
     @property
-    def command(self) -> str:
-        return (
-            f"grokscope reproduce {self.paper.name} {self.evidence.study.name} "
-            f"--scale {self.evidence.scale}"
-        )
-
-    @property
-    def obtained(self) -> str:
-        """Runs, how many are shared, compute and commits, in a sentence or two."""
-        rows, missing = _rows(self.evidence)
-        total = len(rows) + len(missing)
-        if not rows:
-            return f"None of {total} runs has been trained."
-        shared = sum(name in self.elsewhere for name in rows)
-        minutes = sum(row["seconds"] for row in rows.values()) / 60
-        commits = ", ".join(sorted({row["commit"] for row in rows.values()}))
-        if "+" in commits:
-            commits += " (+: with changes that were not committed)"
-        count = f"{total} runs" if not missing else f"{len(rows)} of {total} runs"
-        return (
-            f"{count}, {shared} of them shared with other studies; {minutes:,.0f} core-minutes of "
-            f"training; commit {commits}."
-        )
+    def commits(self) -> list[str]:
+        return sorted({row["commit"] for row in self.rows.values()})
 
 
 @dataclass(frozen=True)
@@ -131,12 +113,21 @@ class Book:
         studies: dict[str, dict[ScaleName, Part]] = {study.name: {} for study in paper.studies}
         for scale, table in shown.items():
             found = {s.name: table.evidence(s, scale) for s in paper.studies if s.settings(scale)}
+            slots = {name: _slots(evidence) for name, evidence in found.items()}
+            runs = {
+                n: {i: row for i, row in s.items() if row is not None} for n, s in slots.items()
+            }
             # A study of the appendix that has hardly begun would only fill pages.
-            found = {n: e for n, e in found.items() if not e.study.appendix or _half_run(e)}
-            used = {name: set(_rows(evidence)[0]) for name, evidence in found.items()}
-            for name, evidence in found.items():
-                others = [runs for other, runs in used.items() if other != name]
-                studies[name][scale] = Part(paper, evidence, frozenset().union(*others))
+            kept = [
+                name
+                for name, evidence in found.items()
+                if not evidence.study.appendix or 2 * len(runs[name]) >= len(slots[name])
+            ]
+            users = Counter(run for name in kept for run in runs[name])
+            for name in kept:
+                shared = sum(users[run] > 1 for run in runs[name])
+                missing = len(slots[name]) - len(runs[name])
+                studies[name][scale] = Part(paper, found[name], runs[name], missing, shared)
         return cls(paper, shown, studies)
 
     @property
@@ -145,10 +136,9 @@ class Book:
         return [study for study in self.paper.studies if self.studies[study.name]]
 
     @property
-    def waiting(self) -> str:
-        """The studies that have none because most of their runs are missing, in a sentence."""
-        names = [f"{s.source} ({s.name})" for s in self.paper.studies if not self.studies[s.name]]
-        return f"Not run yet: {', '.join(names)}." if names else ""
+    def waiting(self) -> list[Study]:
+        """The studies that have none because most of their runs are missing."""
+        return [study for study in self.paper.studies if not self.studies[study.name]]
 
     def parts(self) -> Iterator[Part]:
         for parts in self.studies.values():
@@ -170,15 +160,14 @@ class Book:
     def cells(self, study: Study, claim: Claim) -> list[Cell]:
         return self.verdicts[study.name, claim.name]
 
-    def blocks(self) -> list[tuple[list[str], list[Study]]]:
+    def blocks(self, brief: bool = False) -> list[tuple[list[str], list[Study]]]:
         """Tables of verdicts: settings as columns, and the studies that have them. The appendix
-        has tables of its own, and so has a study with settings of its own."""
-        common = [s for s in self.paper.studies if self._regimes(s) <= set(self.paper.regimes)]
-        others = [[s] for s in self.paper.studies if s not in common]
-        main = [study for study in common if not study.appendix]
-        appendix = [study for study in common if study.appendix]
+        has tables of its own, and so has a study with settings of its own. In brief without the
+        appendix, and without studies that ask only questions of ours."""
+        common = [s for s in self.shown if self._regimes(s) <= set(self.paper.regimes)]
+        groups = [[s for s in common if s.appendix == appendix] for appendix in (False, True)]
         blocks = []
-        for studies in [main, appendix, *others]:
+        for studies in [*groups, *([s] for s in self.shown if s not in common)]:
             wheres = {
                 f"{scale}, {regime}": None
                 for scale in self.tables
@@ -186,90 +175,45 @@ class Book:
                 if scale in self.studies[study.name]
                 for regime in self.studies[study.name][scale].evidence.samples
             }
-            if wheres:
+            if brief:
+                studies = [s for s in studies if not (s.appendix or all(c.ours for c in s.claims))]
+            if wheres and studies:
                 blocks.append((list(wheres), studies))
         return blocks
 
     def _regimes(self, study: Study) -> set[str]:
         return {
-            regime for part in self.studies[study.name].values() for regime in part.evidence.samples
+            name for part in self.studies[study.name].values() for name in part.evidence.samples
         }
 
     def counts(self, scale: ScaleName, ours: bool, appendix: bool) -> Counter[str]:
+        """Verdicts at a scale by what they say."""
         return Counter(
             cell.ruling
             for study in self.paper.studies
-            if study.appendix == appendix
             for claim in study.claims
-            if claim.ours == ours
             for cell in self.cells(study, claim)
-            if cell.scale == scale
+            if (cell.scale, claim.ours, study.appendix) == (scale, ours, appendix)
         )
 
-    def tally(self) -> list[str]:
-        """What became of the claims: one sentence per scale, and one for its appendix."""
-        lines = []
-        for scale in self.tables:
-            for appendix, where in ((False, ""), (True, ", appendix")):
-                theirs, ours = (self.counts(scale, mine, appendix) for mine in (False, True))
-                line = f"{scale.capitalize()} scale{where}: {_enumerate(theirs)} on claims of the "
-                line += "paper" + (f"; {_enumerate(ours)} on questions of ours." if ours else ".")
-                if theirs or ours:
-                    lines.append(line)
-        return lines
-
-    def uniform(self) -> dict[str, list[str]]:
-        """Claims of the paper's main figures by what became of them over all settings in which they
-        were run."""
-        everywhere, partly, mixed, failing, nowhere, undecided = GROUPS
-        groups: dict[str, list[str]] = {name: [] for name in GROUPS}
+    def fates(self) -> dict[str, list[str]]:
+        """Claims of the paper's main figures by what became of them over all settings."""
+        groups: dict[str, list[str]] = {fate: [] for fate in FATES.values()}
         for study in self.paper.studies:
             for claim in study.claims:
                 rulings = {cell.ruling for cell in self.cells(study, claim)} - {"not run"}
-                if study.appendix or claim.ours or not rulings:
-                    continue
-                if {"supported", "contradicted"} <= rulings:
-                    group = mixed
-                elif "supported" in rulings:
-                    group = everywhere if len(rulings) == 1 else partly
-                elif "contradicted" in rulings:
-                    group = nowhere if len(rulings) == 1 else failing
-                else:
-                    group = undecided
-                groups[group].append(claim.name)
-        return {group: names for group, names in groups.items() if names}
-
-    def provenance(self) -> list[str]:
-        lines = []
-        for scale, table in self.tables.items():
-            minutes = table.runs["seconds"].sum() / 60
-            versions = table.about.get("versions", {})
-            named = ", ".join(f"{name} {value}" for name, value in sorted(versions.items()))
-            lines.append(
-                f"{scale.capitalize()} scale: {len(table.runs)} runs, {minutes:,.0f} core-minutes"
-                + (f"; {named}." if named else ".")
-            )
-        return lines
+                if rulings and not (study.appendix or claim.ours):
+                    groups[FATES["".join(sorted(ruling[0] for ruling in rulings))]].append(
+                        claim.name
+                    )
+        return {fate: names for fate, names in groups.items() if names}
 
 
-def _enumerate(counts: Counter[str]) -> str:
-    total = sum(counts.values())
-    named = ", ".join(f"{counts[ruling]} {ruling}" for ruling in RULINGS if counts[ruling])
-    return f"{named} of {total} verdicts"
-
-
-def _half_run(evidence: Evidence) -> bool:
-    rows, missing = _rows(evidence)
-    return len(rows) >= len(missing)
-
-
-def _rows(evidence: Evidence) -> tuple[dict[str, Mapping[str, Any]], set[str]]:
-    """The runs that a study has, by name, and those that it lacks; arms may share some."""
-    slots = {
+def _slots(evidence: Evidence) -> dict[str, Mapping[str, Any] | None]:
+    """Every planned run by name, None where it is missing; arms may share some."""
+    return {
         spec.id: row
         for sample in evidence.samples.values()
         for arm in sample.arms.values()
         for spec, row in zip(arm.specs, arm.rows, strict=True)
     }
-    present = {name: row for name, row in slots.items() if row is not None}
-    return present, slots.keys() - present.keys()

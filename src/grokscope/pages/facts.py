@@ -1,4 +1,4 @@
-"""What a page says about runs, in sentences that follow from their outcomes."""
+"""What became of runs, in sentences that follow from their outcomes."""
 
 from __future__ import annotations
 
@@ -10,13 +10,6 @@ from grokscope.draw.glossary import measure_of
 from grokscope.draw.reading import Arm, Event, Reading
 from grokscope.draw.words import count, join, share, state_event
 
-PHASES = {
-    "memorisation": "the training examples are learnt by heart",
-    "plateau": "training examples are right, unseen ones are not, and nothing seems to move",
-    "resurgence": "attention begins to move towards the positions that matter",
-    "grokking": "accuracy on unseen examples climbs to the threshold",
-}
-
 
 def tell_event(reading: Reading, name: str) -> str:
     """When an event happened in a run, or up to when it had not."""
@@ -26,12 +19,13 @@ def tell_event(reading: Reading, name: str) -> str:
 
 def tell_accuracy(reading: Reading) -> tuple[str, str]:
     """Final test accuracy, and the part of it that mirrored training examples cannot explain."""
-    rest = reading.final.get("test_accuracy_unmirrored", math.nan)
-    mirrored = reading.final.get("test_accuracy_mirrored", math.nan)
-    known = math.isfinite(rest) and math.isfinite(mirrored)
-    value = reading.final.get("test_accuracy")
-    if value is None:
+    value, mirrored, rest = (
+        reading.final.get(f"test_accuracy{end}", math.nan)
+        for end in ("", "_mirrored", "_unmirrored")
+    )
+    if "test_accuracy" not in reading.final:
         return ("not measured" if len(reading.curve) else "no rows yet"), ""
+    known = math.isfinite(rest) and math.isfinite(mirrored)
     return share(value), f"{share(rest)} unmirrored" if known else ""
 
 
@@ -40,9 +34,9 @@ def tell_structure(reading: Reading) -> tuple[str, str]:
     if "structure_share" not in reading.final:
         return ("no oracle" if len(reading.curve) else "no rows yet"), ""
     weakest = reading.final.get("weakest_min", math.nan)
-    tau = f"at τ\u00a0=\u00a0{reading.thresholds['weakest_min']:.3g}"
-    least = f"weakest weight {weakest:.3g}" if math.isfinite(weakest) else "weakest weight unknown"
-    return f"{share(reading.final['structure_share'])} of inputs", f"{tau}; {least}"
+    least = f"{weakest:.3g}" if math.isfinite(weakest) else "unknown"
+    more = f"at τ\u00a0=\u00a0{reading.thresholds['weakest_min']:.3g}; weakest weight {least}"
+    return f"{share(reading.final['structure_share'])} of inputs", more
 
 
 def judge(readings: Sequence[Reading]) -> tuple[str, str]:
@@ -52,19 +46,21 @@ def judge(readings: Sequence[Reading]) -> tuple[str, str]:
     total, unit = len(readings), readings[0].unit
     names = list(dict.fromkeys(name for reading in readings for name in reading.events))
     if not names:
-        return f"{count(total, 'run')}, no event yet", "No event has been measured so far."
+        return f"{total} runs", "No event has been seen so far."
     sentences = []
     for name in names:
-        times = _times(readings, name)
+        times = times_of(readings, name)
         many = "All" if len(times) == total else f"{len(times)} of {total}" if times else "None"
         sentences.append(f"{many} {name}{', ' * bool(times)}{_range(times, unit)}.")
     goal = names[-1]
-    times = _times(readings, goal)
+    times = times_of(readings, goal)
     rest = [tell_event(r, goal) for r in readings if r.time_of(goal) is None]
     if rest:
         who = f"The other{'s' * (len(rest) > 1)}" if times else goal.capitalize()
-        sentences.append(f"{who}: {_tally(rest)}.")
-    lost = sum(_ends_above(reading, goal) is False for reading in readings if _has(reading, goal))
+        counts = Counter(rest).items()
+        tally = join([f"{n} {text}" for text, n in counts]) if len(counts) > 1 else rest[0]
+        sentences.append(f"{who}: {tally}.")
+    lost = sum(r.time_of(goal) is not None and _ends_above(r, goal) is False for r in readings)
     if lost:
         sentences.append(f"{lost} of them ended below the threshold again.")
     return f"{len(times)} of {total} seeds {goal}", " ".join(sentences)
@@ -77,30 +73,27 @@ def _judge_one(reading: Reading) -> tuple[str, str]:
             return f"{count(reading.epochs, unit)} trained", "No event was looked for."
         return "No rows yet", "The run has begun, but nothing has been measured so far."
     event = reading.events[goal]
-    happened = event.epoch is not None
     sentences = []
-    for name in reading.events:
-        if name == goal:
-            continue
+    for name in list(reading.events)[:-1]:
         time = reading.time_of(name)
         if time is None:
             sentences.append(f"{name.capitalize()}: {tell_event(reading, name)}.")
-        elif event.epoch is not None and event.epoch > time:
+        elif event.epoch is None:
+            sentences.append(f"It {name} by {unit} {time:,}.")
+        elif event.epoch > time:
             later = count(event.epoch - time, unit)
             sentences.append(f"It had {name} by {unit} {time:,}, and {goal} {later} later.")
-        elif happened:
-            sentences.append(f"It {goal} no later than it {name} ({unit} {time:,}).")
         else:
-            sentences.append(f"It {name} by {unit} {time:,}.")
-    if happened:
+            sentences.append(f"It {goal} no later than it {name} ({unit} {time:,}).")
+    headline = f"Not {goal} within {count(reading.epochs, unit)}"
+    if event.epoch is not None:
         headline = f"{goal.capitalize()} at {unit} {event.epoch:,}"
     elif event.observed_until is None:
         headline = "Generalisation was not measured"
-    else:
-        headline = {
-            "failed": f"Failed at {unit} {reading.failed_at or 0:,}",
-            "partial": f"Not {goal} yet, at {unit} {reading.epochs:,}",
-        }.get(reading.status, f"Not {goal} within {count(reading.epochs, unit)}")
+    elif reading.status == "failed":
+        headline = f"Failed at {unit} {reading.failed_at or 0:,}"
+    elif reading.status == "partial":
+        headline = f"Not {goal} yet, at {unit} {reading.epochs:,}"
     if reading.status == "failed":
         sentences.append("Numbers were no longer finite, so the run was ended.")
     sentences += _last_value(reading, event, goal)
@@ -114,8 +107,7 @@ def _last_value(reading: Reading, event: Event, goal: str) -> list[str]:
     above = _ends_above(reading, goal)
     if above is None:
         return []
-    name = measure_of(event.measure).name or measure_of(event.measure).label
-    value = share(reading.final[event.measure])
+    name, value = measure_of(event.measure).noun, share(reading.final[event.measure])
     if event.epoch is not None:
         return [] if above else [f"Its last {name}, {value}, is below the threshold again."]
     if above:
@@ -130,15 +122,12 @@ def compare(first: Arm, second: Arm) -> str:
     goal = next((reading.goal for reading in readings if reading.goal), "")
     if not goal:
         return ""
-    if not _times(readings, goal):
+    if not times_of(readings, goal):
         return f"No run of either arm has {goal} so far."
     for early, late in ((first, second), (second, first)):
-        times = _times(early.readings, goal)
-        bounds = [
-            (event.observed_until or 0) if event.epoch is None else event.epoch
-            for reading in late.readings
-            if (event := reading.events.get(goal)) is not None
-        ]
+        times = times_of(early.readings, goal)
+        events = [r.events[goal] for r in late.readings if goal in r.events]
+        bounds = [e.epoch if e.epoch is not None else e.observed_until or 0 for e in events]
         n, m = len(early.readings), len(late.readings)
         if len(times) == n and len(bounds) == m and max(times) < min(bounds):
             runs = f"Every “{early.label}” run" if n > 1 else f"The “{early.label}” run"
@@ -152,81 +141,28 @@ def _chance(first: int, second: int) -> str:
     `first` places among all is equally likely."""
     if first == second == 1:
         return "With one run each that is weak evidence: luck alone gives this order half the time."
-    ways = math.comb(first + second, first)
-    return (
-        f"With {first} runs against {second}, luck alone gives this order once in {ways:,} times."
-    )
+    ways = f"once in {math.comb(first + second, first):,} times"
+    return f"With {first} runs against {second}, luck alone gives this order {ways}."
 
 
-def doubts(arms: Sequence[Arm]) -> list[str]:
-    """How sure we are, item by item."""
-    readings = [reading for arm in arms for reading in arm.readings]
-    items = [_doubt_seeds(arms)]
+def rules_of(readings: Sequence[Reading]) -> list[str]:
+    """What each event means in these runs."""
     rules = Counter(
-        (name, event.measure, event.threshold, event.persistence)
+        (name, measure_of(e.measure).noun, e.threshold, e.persistence)
         for reading in readings
-        for name, event in reading.events.items()
+        for name, e in reading.events.items()
     )
-    for (name, column, threshold, rows), number in rules.items():
-        where = "" if number == len(readings) else f" (in {count(number, 'run')})"
-        measure = measure_of(column).name or measure_of(column).label
-        items.append(
-            f"{name.capitalize()} means that the {measure} reaches {threshold:g} and stays there "
-            f"for {count(rows, 'logged row')} in a row{where}. Another threshold gives other times."
-        )
-    units = join(sorted({f"{r.unit}s" for r in readings}))
-    cadence = " or ".join(map(str, sorted({r.spec.training.log_every for r in readings})))
-    items.append(f"The curves have a row every {cadence} {units}: no time is known more precisely.")
-    censored = [r for r in readings if r.goal and r.time_of(r.goal) is None]
-    if censored:
-        goal, unit, last = censored[0].goal, censored[0].unit, max(r.epochs for r in censored)
-        items.append(
-            f"{len(censored)} of {count(len(readings), 'run')} had not {goal} when last seen, at "
-            f"{unit} {last:,} at the latest. Such a run is censored: we know that its time is "
-            "later, not that it never comes. It is neither dropped nor counted as the length of "
-            "the run."
-        )
-    under_way = sum(r.status == "partial" for r in readings)
-    if under_way:
-        items.append(f"{count(under_way, 'run')} still under way: what is said of it can change.")
-    failed = sum(r.status == "failed" for r in readings)
-    if failed:
-        items.append(
-            f"{count(failed, 'run')} failed because numbers were no longer finite. It is drawn as "
-            "far as it came, and left out of medians."
-        )
-    if any(math.isfinite(r.final.get("test_accuracy_mirrored", math.nan)) for r in readings):
-        items.append(
-            "Some test examples are training examples with their operands swapped. “Unmirrored” is "
-            "the accuracy on the others: the stricter test."
-        )
-    if any(r.phases for r in readings):
-        items.append("A phase that its rule does not find is reported as not found, never guessed.")
-    return items
+    return [
+        f"{name.capitalize()} means that the {measure} reaches {threshold:g} and stays there for "
+        f"{count(rows, 'logged row')} in a row"
+        + (f" (in {count(number, 'run')})." if number < len(readings) else ".")
+        for (name, measure, threshold, rows), number in rules.items()
+    ]
 
 
-def _doubt_seeds(arms: Sequence[Arm]) -> str:
-    seeds = [len(arm.readings) for arm in arms]
-    parts = [f"“{arm.label}” {len(arm.readings)}" for arm in arms]
-    text = f"Seeds: {', '.join(parts)}."
-    if len(set(seeds)) == 1:
-        text = f"{count(seeds[0], 'seed')}{' in each arm' * (len(arms) > 1)}."
-    if min(seeds) == 1:
-        text += " One seed shows that something can happen; it cannot show how often it does"
-        text += ", nor how much of a difference between arms is luck." if len(arms) > 1 else "."
-    if max(seeds) > 1:
-        text += " The bands show the range of these seeds. They are no confidence intervals:"
-        text += " further seeds can fall outside."
-    return text
-
-
-def _times(readings: Sequence[Reading], event: str) -> list[int]:
-    times = [reading.time_of(event) for reading in readings]
-    return sorted(time for time in times if time is not None)
-
-
-def _has(reading: Reading, event: str) -> bool:
-    return reading.time_of(event) is not None
+def times_of(readings: Sequence[Reading], event: str) -> list[int]:
+    """When an event happened, in the runs in which it did, ascending."""
+    return sorted(time for r in readings if (time := r.time_of(event)) is not None)
 
 
 def _ends_above(reading: Reading, name: str) -> bool | None:
@@ -244,11 +180,3 @@ def _range(times: Sequence[int], unit: str) -> str:
         return ""
     low, high = min(times), max(times)
     return f"at {unit} {low:,}" if low == high else f"between {unit}s {low:,} and {high:,}"
-
-
-def _tally(texts: Sequence[str]) -> str:
-    """Equal texts once, with their number if there are several kinds."""
-    counts = Counter(texts)
-    if len(counts) == 1:
-        return texts[0]
-    return join([f"{number} {text}" for text, number in counts.items()])

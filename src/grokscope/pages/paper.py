@@ -17,14 +17,14 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from grokscope.claims.evidence import Tables
-from grokscope.claims.studies import Paper, ScaleName, Study
+from grokscope.claims.studies import Paper, ScaleName
 from grokscope.draw.theme import FONT, INK, SOFT
 from grokscope.draw.words import RULINGS
 from grokscope.pages.book import Book, Drawing
 from grokscope.pages.files import read_resource, template, write_between, write_file
 
 BEGIN, END = "<!-- verdicts: made by make pages -->", "<!-- end of verdicts -->"
-ACROSS, GAP, HEAD = 3, 24, 46  # panels in a row; pixels between them, and for their words
+GAP, HEAD = 24, 46  # pixels between panels, and for their words
 
 
 def write(paper: Paper, tables: Mapping[ScaleName, Tables], docs: Path) -> list[Path]:
@@ -47,57 +47,24 @@ def renew(readme: Path, paper: Paper, tables: Mapping[ScaleName, Tables]) -> Pat
 
 def verdict_table(paper: Paper, tables: Mapping[ScaleName, Tables]) -> str:
     """The paper's own claims in every setting, in brief, as Markdown."""
-    return _verdicts(Book.read(paper, tables), brief=True)
+    return _fill("verdicts.md", Book.read(paper, tables), brief=True)
 
 
 def render_markdown(book: Book, html: bool = False) -> str:
     """The page as Markdown, to be read on a repository's site or turned into HTML."""
-    text = template("paper.md", plain=plain).render(
-        book=book, paper=book.paper, html=html, verdicts=_verdicts, heading=_heading
-    )
-    return re.sub(r"\n{3,}", "\n\n", text)
+    return _fill("paper.md", book, html=html)
+
+
+def _fill(name: str, book: Book, **choices: bool) -> str:
+    page = template(name, plain=plain, slug=slug)
+    text = page.render(book=book, paper=book.paper, rulings=RULINGS, **choices)
+    return re.sub(r"\n{3,}", "\n\n", text).strip("\n") + "\n"
 
 
 def plain(text: str) -> str:
     """Text that means itself in Markdown, also in a table."""
     text = text.replace("\n", " ").replace("&", "&amp;").replace("<", "&lt;")
     return re.sub(r"([\\`*\[\]|]|(?<!\w)_|_(?!\w))", r"\\\1", text)
-
-
-def _heading(study: Study) -> str:
-    return plain(f"{study.source}: {study.title}")
-
-
-def _verdicts(book: Book, brief: bool = False) -> str:
-    """Settings as columns, claims as rows; in brief without our own questions, without n and
-    without the appendix."""
-    lines = []
-    for wheres, studies in book.blocks():
-        if brief:
-            studies = [s for s in studies if not (s.appendix or all(c.ours for c in s.claims))]
-        studies = [study for study in studies if book.studies[study.name]]
-        if not studies:
-            continue
-        lines += [f"| claim | {' | '.join(wheres)} |", "|---" * (len(wheres) + 1) + "|"]
-        for study in studies:
-            title = _heading(study)
-            title = title if brief else f"[{title}](#{slug(title)})"
-            lines.append(f"| **{title}** " + "| " * len(wheres) + "|")
-            for claim in study.claims:
-                if brief and claim.ours:
-                    continue
-                found = {cell.where: cell for cell in book.cells(study, claim)}
-                cells = [
-                    f"**{cell.ruling}**<br>{plain(cell.short if brief else cell.detail)}"
-                    if (cell := found.get(where))
-                    else ""
-                    for where in wheres
-                ]
-                mine = " *(our question)*" if claim.ours else ""
-                effect = "" if brief else f"<br>*{plain(claim.test.effect)}*"
-                lines.append(f"| {plain(claim.says)}{mine}{effect} | {' | '.join(cells)} |")
-        lines.append("")
-    return "\n".join(lines)
 
 
 def slug(text: str) -> str:
@@ -190,31 +157,23 @@ def _inline(drawing: Drawing, prefix: str) -> str:
 
 def draw_together(drawings: Sequence[Drawing]) -> str:
     """All panels with their words in one SVG, side by side, more than four in rows of three."""
-    across = len(drawings) if len(drawings) <= 4 else ACROSS
-    rows = [drawings[i : i + across] for i in range(0, len(drawings), across)]
-    parts: list[str] = []
+    across = len(drawings) if len(drawings) <= 4 else 3
+    parts: list[dict[str, Any]] = []
     top = widest = 0.0
-    for row in rows:
-        left, sizes = 0.0, [_size(drawing.svg) for drawing in row]
-        for drawing, (width, _) in zip(row, sizes, strict=True):
-            prefix = f"panel{len(parts)}-"
+    for first in range(0, len(drawings), across):
+        left, lowest = 0.0, 0.0
+        for drawing in drawings[first : first + across]:
+            width, height = _size(drawing.svg)
+            inner = re.sub(r'(id="|#)part', rf"\1panel{len(parts)}-part", drawing.svg)
             # Another font may be wider than the one that the drawing was laid out with.
-            place = f'overflow="visible" x="{left:g}" y="{top + HEAD:g}"'
-            inner = re.sub(r'(id="|#)part', rf"\1{prefix}part", drawing.svg)
-            parts.append(
-                f'<text x="{left + 6:g}" y="{top + 18:g}" font-size="14" font-weight="600" '
-                f'fill="{INK}">{escape(drawing.panel.title.capitalize())}</text>'
-                f'<text x="{left + 6:g}" y="{top + 36:g}" font-size="11" fill="{SOFT}">'
-                f"{escape(drawing.panel.note)}</text>{inner.replace('<svg', f'<svg {place}', 1)}"
-            )
-            left += width + GAP
-        top += HEAD + max(height for _, height in sizes) + GAP
-        widest = max(widest, left - GAP)
-    size = f'width="{widest:g}" height="{top - GAP:g}" viewBox="0 0 {widest:g} {top - GAP:g}"'
-    names = 'xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink"'
-    ground = '<rect width="100%" height="100%" fill="#FFFFFF"/>'
-    font = f'font-family="{escape(FONT)}"'
-    return f"<svg {names} {size} {font}>{ground}{''.join(parts)}</svg>\n"
+            place = f'<svg overflow="visible" x="{left:g}" y="{top + HEAD:g}"'
+            words = {"title": drawing.panel.title.capitalize(), "note": drawing.panel.note}
+            parts.append({**words, "x": left, "y": top, "svg": inner.replace("<svg", place, 1)})
+            left, lowest = left + width + GAP, max(lowest, height)
+        top, widest = top + HEAD + lowest + GAP, max(widest, left)
+    return template("figure.svg.html").render(
+        parts=parts, width=widest, height=top, font=FONT, ink=INK, soft=SOFT
+    )
 
 
 def _size(svg: str) -> tuple[float, float]:

@@ -12,13 +12,7 @@ from grokscope.draw.reading import Arm, Reading, events_of, phases_of
 from grokscope.errors import StoreError
 from grokscope.measures.outcomes import conclude
 from grokscope.observed import ObservedSpec
-from grokscope.pages.labels import (
-    describe_mean,
-    describe_subject,
-    label_specs,
-    name_positions,
-    without_seeds,
-)
+from grokscope.pages import labels
 from grokscope.store import CURVE, Run
 
 
@@ -31,10 +25,10 @@ def group_runs(runs: Iterable[Run]) -> list[Arm]:
     """
     groups: dict[str, dict[str, Run]] = {}
     for run in runs:
-        groups.setdefault(without_seeds(run.about).id, {}).setdefault(run.id, run)
+        groups.setdefault(labels.without_seeds(run.about).id, {}).setdefault(run.id, run)
     members = [list(group.values()) for group in groups.values()]
-    labels = label_specs([without_seeds(group[0].about) for group in members])
-    return [read_arm(label, group) for label, group in zip(labels, members, strict=True)]
+    names = labels.label_specs([labels.without_seeds(group[0].about) for group in members])
+    return [read_arm(label, group) for label, group in zip(names, members, strict=True)]
 
 
 def read_arm(label: str, runs: Iterable[Run]) -> Arm:
@@ -70,7 +64,7 @@ def read_run(run: Run) -> Reading:
     return Reading(
         run_id=run.id,
         spec=spec,
-        subject=describe_subject(spec),
+        subject=labels.describe_subject(spec),
         status=outcome.get("status", "partial"),
         curve=curve,
         events=events,
@@ -83,7 +77,7 @@ def read_run(run: Run) -> Reading:
         stopped_early=outcome.get("ended_by") in events,
         segments=segments,
         thresholds={"weakest_min": tau, **{e.measure: e.threshold for e in events.values()}},
-        positions=name_positions(spec, width),
-        averaged=describe_mean(spec),
+        positions=labels.name_positions(spec, width),
+        averaged=labels.describe_mean(spec),
         watched=watched,
     )

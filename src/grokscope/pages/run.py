@@ -19,17 +19,14 @@ from grokscope.draw.axes import ROOM
 from grokscope.draw.charts import NARROW, Arms, as_arms, draw_panels, is_measured
 from grokscope.draw.reading import Arm, Reading
 from grokscope.draw.tables import ROWS
-from grokscope.draw.words import state_phase, state_plateau
+from grokscope.draw.words import count, state_phase, state_plateau
 from grokscope.pages import facts
 from grokscope.pages.files import read_resource, script_json, template, vega_bundle, write_file
 
 TITLE = "What happened in these runs"
-
-
 SECTIONS = ("accuracy", "structure", "starvation", "attention", "others")
 AGAIN = "These lines train the same runs again; fields that are not named have their defaults."
 WATCHED = "Of a model of your own only the settings are known, not the code that trained it."
-NUMBERS = ("One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine", "Ten")
 
 
 def write_page(
@@ -49,22 +46,31 @@ def render_page(arms: Arms, title: str = TITLE, introduction: str | None = None)
     readings = [reading for arm in arms for reading in arm.readings]
     charts: list[dict[str, Any]] = []
     phases = _phases(readings)
+    started = [reading.curve.columns for reading in readings if len(reading.curve)]
+    watched = {reading.watched for reading in readings}
     return template("page.html").render(
         title=title,
         introduction=introduction,
-        explanation=_explain(readings),
+        subjects=list(dict.fromkeys(reading.subject for reading in readings)),
+        attentive=not started or any("attention" in columns for columns in started),
+        arms=arms,
+        readings=readings,
+        colours=[theme.arm_colour(place) for place in range(len(arms))],
+        verdicts=[facts.judge(arm.readings) for arm in arms],
         comparison=facts.compare(*arms) if len(arms) == 2 else "",
-        cards=[_card(place, arm) for place, arm in enumerate(arms)],
-        runs=[_row(p, arm, r, arms, phases) for p, arm in enumerate(arms) for r in arm.readings],
+        cells={reading.run_id: _cells(reading, arms, bool(phases)) for reading in readings},
         structured=is_measured("structure", arms),
         comparison_figure=lay_out("comparison", arms, charts) if len(arms) > 1 else None,
         figures=[lay_out(kind, arms, charts) for kind in choose_sections(arms)],
         phases=phases,
+        state_phase=state_phase,
         units=" or ".join(dict.fromkeys(f"{reading.unit}s" for reading in readings)),
-        doubts=facts.doubts(arms),
-        recipe_note=_introduce_recipes(readings),
-        recipes=[{"label": arm.label, "code": recipe_of(arm.readings)} for arm in arms],
-        machines=[_machine(reading) for reading in readings],
+        rules=facts.rules_of(readings),
+        censored=[r for r in readings if r.goal and r.time_of(r.goal) is None],
+        mirrored=any(facts.tell_accuracy(reading)[1] for reading in readings),
+        count=count,
+        recipe_note=" ".join([AGAIN] * (False in watched) + [WATCHED] * (True in watched)),
+        recipe_of=recipe_of,
         style=read_resource("page.css"),
         script=read_resource("page.js"),
         bundle=vega_bundle(),
@@ -80,7 +86,7 @@ def choose_sections(arms: Sequence[Arm]) -> list[str]:
         return list(SECTIONS[:-1])
     chosen = [kind for kind in SECTIONS if is_measured(kind, arms)]
     losses = not is_measured("accuracy", arms) and is_measured("loss", arms)
-    return [*["loss"] * losses, *chosen]
+    return ["loss"] * losses + chosen
 
 
 def rows_each(arms: int) -> int:
@@ -97,26 +103,13 @@ def lay_out(kind: str, arms: Sequence[Arm], charts: list[dict[str, Any]]) -> dic
             named = arms[place].label if len(arms) > 1 and len(row) == len(arms) else ""
             label = ": ".join(part for part in (panel.title, named) if part)
             charts.append({**_describe(panel), "description": label})  # for screen readers
-            cells.append(
-                {
-                    "heading": named or panel.title,
-                    "more": panel.title if named and len(rows) > 1 else "",
-                    "note": panel.note,
-                    "label": label,
-                    "chart": len(charts) - 1,
-                }
-            )
+            more = panel.title if named and len(rows) > 1 else ""
+            words = {"heading": named or panel.title, "more": more, "note": panel.note}
+            cells.append({**words, "label": label, "chart": len(charts) - 1})
     columns = max(len(row) for row in rows)
     if columns == 1 and len(rows) > 1:
         columns = len(rows)  # one arm: its plots stand side by side instead
-    seeds = [len(arm.readings) for arm in arms]
-    return {
-        "kind": kind,
-        "cells": cells,
-        "columns": columns if columns <= 3 else 2,
-        "shaded": kind == "accuracy" and min(seeds) == 1,
-        "marked": kind == "accuracy" and max(seeds) > 1,
-    }
+    return {"kind": kind, "cells": cells, "columns": columns if columns <= 3 else 2}
 
 
 def _describe(panel: Panel) -> dict[str, Any]:
@@ -135,85 +128,27 @@ def _describe(panel: Panel) -> dict[str, Any]:
     return spec
 
 
-def _explain(readings: Sequence[Reading]) -> str:
-    subjects = list(dict.fromkeys(reading.subject for reading in readings))
-    subject = "; ".join(subjects) if len(subjects) <= 3 else f"{len(subjects)} tasks in all"
-    total = len(readings)
-    number = NUMBERS[total - 1] if total <= len(NUMBERS) else f"{total:,}"
-    verb = "is" if total == 1 else "are"
-    lab = not any(reading.watched for reading in readings)
-    started = [reading.curve.columns for reading in readings if len(reading.curve)]
-    if started and not any("attention" in columns for columns in started):
-        noun = f"network{'s' * (total > 1)}"
-        return (
-            f"{number} {noun} {verb} trained ({subject}). This page follows what was measured over "
-            "training, and when each event happened."
-        )
-    noun = f"{'small ' * lab}transformer{'s' * (total > 1)}"
-    return (
-        f"{number} {noun} {verb} trained on a task whose answer depends on a few positions of a "
-        f"sequence; the other positions are distractors ({subject}). A network can learn its "
-        "training examples by heart first and get unseen ones right only much later, if at all: "
-        "that late jump is called grokking. This page follows both accuracies and asks, at every "
-        "step, whether attention rests on the positions that matter."
-    )
-
-
-def _card(place: int, arm: Arm) -> dict[str, str]:
-    headline, detail = facts.judge(arm.readings)
-    colour = theme.arm_colour(place)
-    return {"colour": colour, "label": arm.label, "headline": headline, "detail": detail}
-
-
-def _row(
-    place: int, arm: Arm, reading: Reading, arms: Sequence[Arm], phases: Sequence[dict[str, Any]]
-) -> dict[str, Any]:
-    """A run in the tables: its events, and what its arms measure."""
-    everyone = [r for a in arms for r in a.readings]
-    names = list(dict.fromkeys(name for r in everyone for name in r.events))
+def _cells(reading: Reading, arms: Sequence[Arm], phased: bool) -> list[tuple[str, str, str]]:
+    """A run in the table, as heading, text and small print: its events, and what is measured."""
+    names = dict.fromkeys(name for arm in arms for r in arm.readings for name in r.events)
     cells = [(name.capitalize(), facts.tell_event(reading, name), "") for name in names]
-    if phases:
+    if phased:
         plateau = state_plateau(reading.phases, reading.epochs, reading.unit)
         cells.append(("Plateau", plateau, ""))
     if is_measured("accuracy", arms):
         cells.append(("Final test accuracy", *facts.tell_accuracy(reading)))
     if is_measured("structure", arms):
         cells.append(("Structural condition", *facts.tell_structure(reading)))
-    return {
-        "colour": theme.arm_colour(place),
-        "arm": arm.label,
-        "seed": str(reading.seed),
-        "cells": cells or [("Events", "no rows yet", "")],
-        "phases": [
-            (phase.name.capitalize(), state_phase(phase, reading.epochs), phase.found)
-            for phase in reading.phases
-        ],
-    }
+    return cells or [("Events", "no rows yet", "")]
 
 
-def _phases(readings: Sequence[Reading]) -> list[dict[str, Any]]:
-    """Each phase: its colour, what it is, and by which rule (or rules) it was looked for."""
-    rules: dict[str, list[str]] = {}
+def _phases(readings: Sequence[Reading]) -> list[tuple[str, str, list[str]]]:
+    """Each phase: its name, its colour, and by which rule (or rules) it was looked for."""
+    rules: dict[str, dict[str, None]] = {}
     for reading in readings:
         for phase in reading.phases:
-            known = rules.setdefault(phase.name, [])
-            if phase.rule not in known:
-                known.append(phase.rule)
-    return [
-        {
-            "number": number,
-            "name": name,
-            "colour": theme.kind_colour(theme.PHASES, name),
-            "meaning": facts.PHASES.get(name, ""),
-            "rules": found,
-        }
-        for number, (name, found) in enumerate(rules.items(), start=1)
-    ]
-
-
-def _introduce_recipes(readings: Sequence[Reading]) -> str:
-    watched = {reading.watched for reading in readings}
-    return " ".join([AGAIN] * (False in watched) + [WATCHED] * (True in watched))
+            rules.setdefault(phase.name, {})[phase.rule] = None
+    return [(n, theme.kind_colour(theme.PHASES, n), list(found)) for n, found in rules.items()]
 
 
 def recipe_of(readings: Sequence[Reading]) -> str:
@@ -228,28 +163,10 @@ def recipe_of(readings: Sequence[Reading]) -> str:
         known = ", ".join(map(str, seeds))
         return "\n".join([f"# a model of your own, watched; seeds {known}", *lines])
     fields = "".join(f"    {json.dumps(n)}: {json.dumps(v)},\n" for n, v in changed.items())
-    kind = type(spec).__name__
-    text = f"spec = gs.{kind}()" + (f".replace(**{{\n{fields}}})" if fields else "")
+    text = f"spec = gs.{type(spec).__name__}()" + f".replace(**{{\n{fields}}})" * bool(fields)
     inner = [getattr(getattr(r.spec, "task", None), "seed", -1) for r in readings]
-    if set(inner) == {-1}:
-        specs = f"gs.sweep(spec, {json.dumps({'seed': seeds})})"
-    else:
+    specs = f"gs.sweep(spec, {json.dumps({'seed': seeds})})"
+    if set(inner) != {-1}:
         pairs = list(zip(seeds, inner, strict=True))
         specs = f'[spec.replace(**{{"seed": a, "task.seed": b}}) for a, b in {pairs!r}]'
     return f"import grokscope as gs\n\n{text}\nruns = gs.train({specs})"
-
-
-def _machine(reading: Reading) -> dict[str, str]:
-    """Versions, commit and time of a run."""
-    last = reading.segments[-1] if reading.segments else {}
-    seconds = sum(float(segment.get("seconds") or 0) for segment in reading.segments)
-    versions = last.get("versions") or {}
-    return {
-        "id": reading.run_id,
-        "status": {"partial": "under way"}.get(reading.status, reading.status),
-        "epochs": f"{reading.epochs:,}",
-        "seconds": f"{seconds:,.1f} s" if reading.segments else "unknown",
-        "backend": str(last.get("backend", "unknown")),
-        "commit": str(last.get("commit") or "unknown"),
-        "versions": ", ".join(f"{name} {value}" for name, value in versions.items()),
-    }

@@ -261,28 +261,19 @@ def draw_heads(evidence: Evidence) -> list[Panel]:
     arm."""
     panels = []
     for _, sample in present(evidence):
-        places = [
-            {
-                "place": max(row["best_head_min"], LEAST),
-                "value": max(row["weakest_min"], LEAST),
-                "ending": charts.ending_of(row),
-                "colour": prior_colour(arm.spec),
-            }
-            for arm in sample.arms.values()
-            if arm.spec.prior.kind == "none"
-            for row in arm.rows
-            if row is not None and is_sound(row) and row.get("best_head_min") is not None
-        ]
-        spans = [
-            (min([0.1, *(place[field] for place in places)]) / 1.5, 1.0)
-            for field in ("place", "value")
-        ]
+        alone = [arm for arm in sample.arms.values() if arm.spec.prior.kind == "none"]
+        points: Rows = []
+        for arm in alone:
+            best, pooled = (arm.values(column) for column in ("best_head_min", "weakest_min"))
+            pooled, best = np.maximum(pooled, LEAST), np.maximum(best, LEAST)
+            points += run_rows(arm, pooled, prior_colour(arm.spec), best)
+        spans = [(min([0.1, *(p[f] for p in points)]) / 1.5, 1.0) for f in ("place", "value")]
         x = log_axis(alt.X, "place", "Best single head", spans[0], decades(*spans[0]))
         y = log_axis(alt.Y, "value", "Mean over heads", spans[1], decades(*spans[1]))
         tau = structure_threshold(sample.setting.base)
         rules = [draw_rule(channel, tau, LIMIT) for channel in ("x", "y")]
         words = draw_text("the heads together, no single one", 6, 10, theme.SOFT, fontSize=10.8)
-        chart = charts.draw_over(places, x, y, under=rules, over=[words])
+        chart = charts.draw_over(points, x, y, under=rules, over=[words])
         note = f"{count_runs(sample)}, without a prior; dashed: the condition"
         panels.append(Panel("weakest weight on any input", chart, note))
     return [*panels, *(replace(panel, title="grok epoch") for panel in draw_tickets(evidence))]
@@ -331,18 +322,14 @@ def draw_streams(evidence: Evidence) -> list[Panel]:
 def draw_bounds(evidence: Evidence) -> list[Panel]:
     """The task's gradient on attention beside the bound that the paper proves, first as means over
     logits and examples, then as ratios of single ones; one panel per arm of a regime."""
+    means = {"gradient_mean": "Gradient", "bound_mean": "bound (dashed)"}
+    ratios = {"ratio_worst": "Gradient/bound: worst", "ratio_median": "median (dashed)"}
     stacks = []
     for name in next((list(s.arms) for s in evidence.samples.values()), []):
         for regime, sample in present(evidence):
             arm = sample.arms[name]
-            colour = prior_colour(arm.spec)
-            means = {"gradient_mean": "Gradient", "bound_mean": "bound (dashed)"}
-            ratios = {"ratio_worst": "Gradient/bound: worst", "ratio_median": "median (dashed)"}
-            colours = {"gradient_mean": colour, "bound_mean": theme.INK}
-            others = {"ratio_worst": colour, "ratio_median": theme.SOFT}
-            plots = (
-                Curves(means, 120, colours, "log", ("bound_mean",)),
-                Curves(ratios, 120, others, "log", ("ratio_median",), limit=1.0),
-            )
-            stacks.append(Stack(f"{regime}, {name}", sample, arm, plots))
+            colours = dict.fromkeys(("gradient_mean", "ratio_worst"), prior_colour(arm.spec))
+            above = Curves(means, 120, colours, ("bound_mean",))
+            below = Curves(ratios, 120, colours, ("ratio_median",), limit=1.0)
+            stacks.append(Stack(f"{regime}, {name}", sample, arm, (above, below)))
     return charts.draw_stacks(evidence, stacks, root=True)
