@@ -162,12 +162,12 @@ def short_names(specs: Sequence[RunSpec]) -> dict[str, str]:
     }
 
 
-def plain_table(*columns: tuple[str, str], caption: str | None = None) -> Table:
-    """A table without lines; columns are (heading, left or right)."""
+def plain_table(*headings: str, right: Sequence[str] = (), caption: str | None = None) -> Table:
+    """A table without lines; the columns of these headings are set to the right."""
     table = Table(box=None, pad_edge=False, header_style="bold", caption=caption)
     table.caption_justify = "left"
-    for heading, side in columns:
-        table.add_column(heading, justify=side)  # type: ignore[arg-type]
+    for heading in headings:
+        table.add_column(heading, justify="right" if heading in right else "left")
     return table
 
 
@@ -189,15 +189,10 @@ def _outcome_table(
     final = [name for name in FINAL if any(name in outcome["final"] for outcome in ended)]
     units = " or ".join(sorted({unit_of(run.about) for run in runs}))
     meanings = [f"{FINAL[n][0]}: {measure_of(n).definition.rstrip('.').lower()}" for n in final]
-    table = plain_table(
-        ("run", "left"),
-        *[(f"{name} at", "right") for name in events or ["outcome"]],
-        *[("plateau", "right")] * phased,
-        *[(FINAL[name][0], "right") for name in final],
-        *([] if names else [("", "left")]),
-        caption="; ".join([f"times in {units}", *meanings]),
-    )
-    width = max(len(events), 1) + phased + len(final)
+    columns = [f"{name} at" for name in events] or ["outcome"]
+    columns += ["plateau"] * phased + [FINAL[name][0] for name in final]
+    caption = "; ".join([f"times in {units}", *meanings])
+    table = plain_table("run", *columns, *[""] * (not names), right=columns, caption=caption)
     for run, outcome in zip(runs, outcomes, strict=True):
         cells = ["under way"]
         if outcome.get("status") == "failed":
@@ -212,7 +207,7 @@ def _outcome_table(
                 cells.append("-" if value is None else format(value, FINAL[name][1]))
         last = [] if names else [describe(run.about)]
         first = names.get(run.id) or run.id[:8]
-        table.add_row(first, *cells, *[""] * (width - len(cells)), *last)
+        table.add_row(first, *cells, *[""] * (len(columns) - len(cells)), *last)
     return table
 
 
@@ -221,13 +216,12 @@ def phase_table(runs: Sequence[Run], names: dict[str, str]) -> Table:
     outcomes = {run.id: run.outcome for run in runs if run.ended}
     found = {name: phases_of(outcome) for name, outcome in outcomes.items()}
     order = list(dict.fromkeys(phase.name for phases in found.values() for phase in phases))
-    headings = [(f"{i} {name}", "right") for i, name in enumerate(order, start=1)]
-    table = plain_table(("phases", "left"), *headings)
+    headings = [f"{i} {name}" for i, name in enumerate(order, start=1)]
+    table = plain_table("phases", *headings, right=headings)
     for run, phases in found.items():
         if outcomes[run]["status"] == "finished":
-            by_name = {phase.name: phase for phase in phases}
             last = outcomes[run]["epochs"]
-            table.add_row(names[run], *[state_phase(by_name.get(name), last) for name in order])
+            table.add_row(names[run], *[state_phase(phase, last) for phase in phases])
     return table
 
 
@@ -248,7 +242,7 @@ def show_run(run: Run) -> list[RenderableType]:
         return [*parts, "", _measures("latest measure", latest)]
     parts.append(_outcome_table([run], [outcome], {run.id: run.id[:8]}))
     if found := phases_of(outcome):
-        phases = plain_table(*[(name, "left") for name in ("phase", "from and to", "rule")])
+        phases = plain_table("phase", "from and to", "rule")
         for phase in found:
             phases.add_row(phase.name, state_phase(phase, outcome["epochs"]), phase.rule)
         parts += ["", phases]
@@ -264,7 +258,7 @@ def show_run(run: Run) -> list[RenderableType]:
 
 
 def _measures(heading: str, values: Mapping[str, Any]) -> Table:
-    table = plain_table((heading, "left"), ("value", "right"))
+    table = plain_table(heading, "value", right=("value",))
     for name, value in values.items():
         table.add_row(name, cell(value))
     return table
@@ -272,27 +266,18 @@ def _measures(heading: str, values: Mapping[str, Any]) -> Table:
 
 def certificate_table(summary: pl.DataFrame) -> Table:
     """A line per certificate: how often it held, and by how much."""
-    table = plain_table(
-        ("certificate", "left"),
-        ("holds", "right"),
-        ("worst ratio", "right"),
-        ("median ratio", "right"),
-        ("remark", "left"),
-        caption="ratio: measured / bound, at most 1 where the statement holds",
-    )
+    numbers = ("holds", "worst ratio", "median ratio")
+    caption = "ratio: measured / bound, at most 1 where the statement holds"
+    table = plain_table("certificate", *numbers, "remark", right=numbers, caption=caption)
     for row in summary.iter_rows(named=True):
-        table.add_row(
-            f"{row['statement']:>2} {row['name']}",
-            f"{row['hold']} of {row['checks']}",
-            cell(row["worst_ratio"]),
-            cell(row["median_ratio"]),
-            row["note"],
-        )
+        held = f"{row['hold']} of {row['checks']}"
+        ratios = cell(row["worst_ratio"]), cell(row["median_ratio"])
+        table.add_row(f"{row['statement']:>2} {row['name']}", held, *ratios, row["note"])
     return table
 
 
 def frame_table(frame: pl.DataFrame) -> Table:
-    table = plain_table(*[(name, "left") for name in frame.columns])
+    table = plain_table(*frame.columns)
     for row in frame.iter_rows():
         table.add_row(*map(cell, row))
     return table

@@ -16,9 +16,8 @@ from grokscope.terminal import plain_table
 
 def plan_table(work: Work) -> Table:
     """A line per study and setting: how many runs, and how many of them the store has."""
-    sides = {"study": "left", "regime": "left"}
-    headings = ("study", "regime", "arms", "runs", "in the store")
-    table = plain_table(*((name, sides.get(name, "right")) for name in headings))
+    numbers = ("arms", "runs", "in the store")
+    table = plain_table("study", "regime", *numbers, right=numbers)
     have = {run.id for run in work.done}
     groups: dict[tuple[str, str], list[Planned]] = {}
     for item in work.planned:
@@ -35,15 +34,9 @@ RULING_STYLES = {"supported": "green", "contradicted": "red"}
 
 def verdict_table(studies: Sequence[Study], tables: Tables, scale: ScaleName) -> Table:
     """A line per claim and regime: verdict, effect with interval, remark."""
-    table = plain_table(
-        ("claim", "left"),
-        ("regime", "left"),
-        ("verdict", "left"),
-        ("effect", "left"),
-        ("n", "right"),
-        ("", "left"),
-        caption=f"{scale} scale; intervals of 95 % over seeds, shares with bounds of 95 % each",
-    )
+    caption = f"{scale} scale; intervals of 95 % over seeds, shares with bounds of 95 % each"
+    headings = ("claim", "regime", "verdict", "effect", "n", "")
+    table = plain_table(*headings, right=("n",), caption=caption)
     for study in studies:
         evidence = tables.evidence(study, scale)
         for claim in study.claims:

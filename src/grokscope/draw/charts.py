@@ -7,9 +7,9 @@ from the lowest to the highest.
 
 from __future__ import annotations
 
-import dataclasses
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -62,12 +62,6 @@ def as_arms(arms: Arms) -> list[Arm]:
     return listed
 
 
-def draw_panels(kind: str, arms: Sequence[Arm], rows: int = ROWS) -> list[list[Panel]]:
-    """The plots of a figure, one list per row of it; lines have at most so many rows of data.
-    Each plot has its data by name."""
-    return FIGURES[kind](arms, rows)
-
-
 def is_measured(kind: str, arms: Sequence[Arm]) -> bool:
     """Does some run have what the figure shows? A run without rows may still get it."""
     readings = [reading for arm in arms for reading in arm.readings]
@@ -82,14 +76,8 @@ def is_measured(kind: str, arms: Sequence[Arm]) -> bool:
 
 def _others(readings: Sequence[Reading]) -> list[str]:
     """Measures that the glossary does not know, such as those of a problem of the user's own."""
-    return list(
-        dict.fromkeys(
-            name
-            for reading in readings
-            for name, kind in reading.curve.schema.items()
-            if kind.is_float() and name not in MEASURES
-        )
-    )
+    columns = {n: kind for reading in readings for n, kind in reading.curve.schema.items()}
+    return [n for n, kind in columns.items() if kind.is_float() and n not in MEASURES]
 
 
 def _draw_lines(kind: str, arms: Sequence[Arm], rows: int) -> list[list[Panel]]:
@@ -109,7 +97,8 @@ def _line_row(
     names = {column: column for column in columns}
     positive = first.scale == "log"
     gathered = [gather(arm.readings, names, positive, rows) for arm in arms]
-    limits = [_thresholds(arm, series) for arm in arms]
+    known = [arm.readings[0].thresholds for arm in arms]
+    limits = [{c: limit[c] for c in series if limit.get(c)} for limit in known]
     ends = [v for limit in limits for v in limit.values()]
     for lines in gathered:
         for table in (lines.table, *lines.strays):
@@ -129,14 +118,13 @@ def _line_row(
             panels.append(_empty(title, note, NOT_MEASURED if len(lines.table) else NO_ROWS))
             continue
         name = f"{columns[0]}_{place}"
-        single = arm.readings[0] if len(arm.readings) == 1 else None
-        phases = kind == "accuracy" and single and single.phases
+        first_run = arm.readings[0]
+        if kind == "accuracy" and len(arm.readings) == 1 and first_run.phases:
+            under = marks.draw_phases(first_run, x, last)
+        else:
+            under = marks.draw_events(arm.readings, x, last)
         parts = [
-            *(
-                marks.draw_phases(single, x, last)
-                if single and phases
-                else marks.draw_events(arm.readings, x, last)
-            ),
+            *under,
             *(marks.draw_threshold(value, series[c].colour) for c, value in limit.items()),
             # Numbers of phases need less room above the plot than names of events.
             *marks.draw_lines(lines, name, series, x, y, headroom=20 if shaded else marks.HEADROOM),
@@ -144,11 +132,6 @@ def _line_row(
         ]
         panels.append(_panel(title, note, parts, HEIGHT, marks.name_data(lines, name, series)))
     return panels
-
-
-def _thresholds(arm: Arm, series: Mapping[str, Measure]) -> dict[str, float]:
-    known = arm.readings[0].thresholds
-    return {column: known[column] for column in series if known.get(column)}
 
 
 def _describe_limits(limits: Mapping[str, float], series: Mapping[str, Measure]) -> str:
@@ -196,13 +179,8 @@ def _heat_layers(
     """The cells of the named dataset, in colours from 0 to `most`, and the frames."""
     order = [name for name, _ in names]
     y = alt.Y("name:N", sort=order, title="Position in the sequence", scale=alt.Scale(domain=order))
-    legend = alt.Legend(
-        title="attention weight",
-        titleOrient="left",
-        gradientLength=140,
-        format=".2~f",
-        offset=marks.HEADROOM,
-    )
+    look: dict[str, Any] = {"titleOrient": "left", "gradientLength": 140, "format": ".2~f"}
+    legend = alt.Legend(title="attention weight", offset=marks.HEADROOM, **look)
     scale = alt.Scale(domain=[0, most], nice=False)
     cells = alt.Chart(alt.NamedData(data)).mark_rect(aria=False)
     tips = ["name:N", alt.Tooltip("epoch:Q", format=",d"), alt.Tooltip("attention:Q", format=".3f")]
@@ -225,11 +203,10 @@ def _draw_comparison(arms: Sequence[Arm], rows: int) -> list[list[Panel]]:
     column = events[0].measure
     measure = measure_of(column)
     title = f"{measure.noun.capitalize()} of all arms"
+    shown = replace(measure, band=True)
     series = {
-        f"arm{i}": dataclasses.replace(
-            measure, label=arm.label, colour=theme.arm_colour(i), band=True
-        )
-        for i, arm in enumerate(arms)
+        f"arm{place}": replace(shown, label=arm.label, colour=theme.arm_colour(place))
+        for place, arm in enumerate(arms)
     }
     thresholds = sorted({event.threshold for event in events})
     positive = measure.scale == "log"
@@ -265,14 +242,11 @@ def _join(
     tables: Sequence[pl.DataFrame], names: Sequence[str], banded: bool, rows: int
 ) -> marks.Rows:
     """One table of all arms, for the cursor; a single run among banded arms is its own range."""
-    joined = tables[0]
-    for table in tables[1:]:
-        joined = joined.join(table, on="epoch", how="full", coalesce=True)
-    for name in names if banded else ():
-        if f"{name}_low" not in joined.columns:
-            ends = [pl.col(name).alias(f"{name}_{end}") for end in ("low", "high")]
-            joined = joined.with_columns(*ends)
-    return thin(joined.sort("epoch"), names, rows).to_dicts()
+    joined = pl.concat(tables, how="align").sort("epoch")
+    single = [name for name in names if banded and f"{name}_low" not in joined.columns]
+    ends = [pl.col(name).alias(f"{name}_{end}") for name in single for end in ("low", "high")]
+    joined = joined.with_columns(*ends)
+    return thin(joined, names, rows).to_dicts()
 
 
 def _ending(reading: Reading, goal: str) -> dict[str, Any] | None:
@@ -294,6 +268,7 @@ def _ending(reading: Reading, goal: str) -> dict[str, Any] | None:
     return {**place, "ending": kind, "text": f"{goal}: {text}"}
 
 
+# The plots of each figure, one list per row of it; lines have at most so many rows of data.
 FIGURES: dict[str, Callable[[Sequence[Arm], int], list[list[Panel]]]] = {
     **{kind: partial(_draw_lines, kind) for kind in (*PLOTS, "others")},
     "attention": _draw_attention,
@@ -304,15 +279,16 @@ FIGURES: dict[str, Callable[[Sequence[Arm], int], list[list[Panel]]]] = {
 def draw_figure(kind: str, arms: Arms) -> Chart:
     """A figure with its titles, complete."""
     listed = as_arms(arms)
-    rows = draw_panels(kind, listed)
+    rows = FIGURES[kind](listed, ROWS)
     across = len(rows[0])
     width = WIDTH if across == 1 else NARROW
+    letters = int(width / 6.2)  # that fit above a plot
     views: list[Any] = []
     datasets: dict[str, marks.Rows] = {}
     for row in rows:
         for place, panel in enumerate(row):
             label = listed[place].label if len(row) == len(listed) else ""
-            lines = [*_wrap(label, width), *_wrap(panel.note, width)]
+            lines = [line for text in (label, panel.note) for line in textwrap.wrap(text, letters)]
             title = alt.Title(panel.title, subtitle=lines) if lines else alt.Title(panel.title)
             datasets |= panel.chart.datasets
             panel.chart.datasets = alt.Undefined
@@ -358,19 +334,13 @@ def _labels(measure: Measure) -> dict[str, str]:
     return {"format": ".0%"} if measure.format.endswith("%") else {}
 
 
-def _wrap(text: str, width: int) -> list[str]:
-    """Break a note into lines that fit above a plot of this width."""
-    return textwrap.wrap(text, int(width / 6.2))
-
-
 def _state(reading: Reading) -> str:
     """The seed of a run, and how it stands unless it has finished."""
-    seed = f"seed {reading.seed}"
-    if reading.status == "partial":
-        return f"{seed} · still under way, {reading.unit} {reading.epochs:,}"
-    if reading.status == "failed":
-        return f"{seed} · failed at {reading.unit} {reading.failed_at or 0:,}"
-    return seed
+    words = {
+        "partial": f" · still under way, {reading.unit} {reading.epochs:,}",
+        "failed": f" · failed at {reading.unit} {reading.failed_at or 0:,}",
+    }
+    return f"seed {reading.seed}{words.get(reading.status, '')}"
 
 
 def _count(readings: Sequence[Reading]) -> str:

@@ -41,13 +41,11 @@ def draw_regimes(
     evidence: Evidence, draw: Callable[[Sample], alt.LayerChart], note: str = ""
 ) -> list[Panel]:
     """A panel per regime."""
-    return [
-        Panel(regime, draw(sample), "; ".join([count_runs(sample), *([note] if note else [])]))
-        for regime, sample in present(evidence)
-    ]
+    end = f"; {note}" if note else ""
+    return [Panel(r, draw(sample), count_runs(sample) + end) for r, sample in present(evidence)]
 
 
-def ending_of(row: Mapping[str, Any], event: str = "grokked") -> str:
+def ending_of(row: Mapping[str, Any], event: str) -> str:
     if not is_sound(row):
         return marks.FAILED
     return marks.CENSORED if row[event] is None else marks.REACHED
@@ -55,15 +53,8 @@ def ending_of(row: Mapping[str, Any], event: str = "grokked") -> str:
 
 def seen_times(arm: ArmRuns, budget: int, event: str = "grokked") -> np.ndarray:  # (seeds,)
     """Time of the event; the budget where there is none, the last epoch of a failed run."""
-    values = []
-    for row in arm.rows:
-        if row is None:
-            values.append(math.nan)
-        elif is_sound(row):
-            values.append(budget if row[event] is None else row[event])
-        else:
-            values.append(max(row["epochs"], 1))
-    return np.array(values, float)
+    times, last = arm.values(event), np.maximum(arm.values("epochs"), 1)
+    return np.where([is_sound(row) for row in arm.rows], np.nan_to_num(times, nan=budget), last)
 
 
 def middle_of(arm: ArmRuns, event: str = "grokked") -> tuple[str, float | None]:
@@ -73,7 +64,7 @@ def middle_of(arm: ArmRuns, event: str = "grokked") -> tuple[str, float | None]:
         return "not run", None
     middle = median_time(times)
     if math.isinf(middle):
-        return f"{count_reached(arm.rows, event)} grok", None
+        return f"{count_reached(arm.rows, event)} {event}", None
     return f"median {middle:,.0f}", middle
 
 
@@ -103,12 +94,13 @@ def run_rows(
     at: float | np.ndarray,  # (), or (seeds,)
     factor: float = 1.0,
     shift: float = 0.0,
+    event: str = "grokked",
 ) -> Rows:
     """A row per run that has a value, `at` a place; seeds are spread over a factor or a shift."""
     aside = np.linspace(-0.5, 0.5, len(values)) if len(values) > 1 else np.zeros(len(values))
     places = at * factor**aside + shift * aside
     return [
-        {"value": float(v), "place": float(p), "ending": ending_of(row), "colour": colour}
+        {"value": float(v), "place": float(p), "ending": ending_of(row, event), "colour": colour}
         for row, v, p in zip(arm.rows, values, places, strict=True)
         if row is not None and math.isfinite(v) and math.isfinite(p)
     ]
@@ -124,6 +116,7 @@ class Strip(NamedTuple):
     middle: float | None = None  # where to put a bar
     limits: Sequence[float] = ()  # where to put lines across
     name: str = ""  # above the runs; the arm's own name if there is none
+    event: str = "grokked"  # what the runs' shapes tell
 
 
 def draw_strips(strips: Sequence[Strip], x: alt.X, dash: list[int] = BUDGET) -> alt.LayerChart:
@@ -137,9 +130,10 @@ def draw_strips(strips: Sequence[Strip], x: alt.X, dash: list[int] = BUDGET) -> 
         track = {"place": top + 16, "bottom": top + ROW - 3}
         tracks.append(track)
         crossings += [{**track, "value": limit} for limit in strip.limits]
-        name = strip.name or strip.arm.name
-        names.append({"place": top + 8, "name": name, "summary": strip.summary})
-        points += run_rows(strip.arm, strip.values, strip.colour, top + 24.5, shift=9)
+        words = {"name": strip.name or strip.arm.name, "summary": strip.summary}
+        names.append({"place": top + 8, **words})
+        arm, at = strip.arm, top + 24.5
+        points += run_rows(arm, strip.values, strip.colour, at, shift=9, event=strip.event)
         if strip.middle is not None:
             bars.append({**track, "value": strip.middle, "colour": strip.colour})
     grounds = alt.Chart(inline(tracks)).mark_rect(color=theme.PALE)
@@ -174,10 +168,12 @@ def draw_regime_strips(
     return draw_regimes(evidence, draw, note)
 
 
-def time_strip(sample: Sample, arm: ArmRuns, colour: str, name: str = "") -> Strip:
+def time_strip(
+    sample: Sample, arm: ArmRuns, colour: str, name: str = "", event: str = "grokked"
+) -> Strip:
     """The times of an arm's runs, with their median and the budget."""
-    times = seen_times(arm, sample.budget)
-    return Strip(arm, colour, times, *middle_of(arm), (sample.budget,), name)
+    times = seen_times(arm, sample.budget, event)
+    return Strip(arm, colour, times, *middle_of(arm, event), (sample.budget,), name, event)
 
 
 def draw_over(
@@ -220,6 +216,7 @@ class Stack(NamedTuple):
     sample: Sample
     arm: ArmRuns
     plots: Sequence[Curves]
+    events: Sequence[str] = ("memorised", "grokked")
 
 
 def draw_stacks(evidence: Evidence, stacks: Sequence[Stack], root: bool = False) -> list[Panel]:
@@ -234,14 +231,17 @@ def draw_stacks(evidence: Evidence, stacks: Sequence[Stack], root: bool = False)
     panels = []
     for stack, table in zip(stacks, tables, strict=True):
         if table:
-            events = _median_events(stack.arm)
+            times = stack.arm.times
+            sound = [is_sound(row) for row in stack.arm.rows]
+            medians = {name: median_time(times(name)[sound]) for name in stack.events}
+            events = [{"epoch": t, "event": n} for n, t in medians.items() if math.isfinite(t)]
             budget = stack.sample.budget
             views = []
             for index, plot in enumerate(stack.plots):
                 x = _epochs(budget, root, labels=plot is stack.plots[-1])
                 within = everything if plot.shared else table
-                view = _draw_curves(plot, table, within, events, x, budget if index == 0 else None)
-                views.append(view)
+                named = budget if index == 0 else None
+                views.append(_draw_curves(plot, table, within, events, x, named))
             chart = alt.vconcat(*views, spacing=26)
             panels.append(Panel(stack.title, chart, count_runs(stack.sample)))
     return panels
@@ -257,13 +257,6 @@ def _epochs(budget: int, root: bool, labels: bool) -> alt.X:
         scale=alt.Scale(domain=[0, budget], nice=False, **scale),
         axis=alt.Axis(format=",d", labels=labels, **ticks),
     )
-
-
-def _median_events(arm: ArmRuns) -> Rows:
-    """Median epochs of memorisation and grokking, where most runs got there."""
-    sound = [is_sound(row) for row in arm.rows]
-    times = {name: median_time(arm.times(name)[sound]) for name in ("memorised", "grokked")}
-    return [{"epoch": t, "event": name} for name, t in times.items() if math.isfinite(t)]
 
 
 def _draw_curves(
@@ -297,14 +290,9 @@ def _draw_curves(
         left += 8.2 * len(label)
     layers.append(alt.Chart(inline(events)).mark_rule(style="event").encode(x=x))
     for number, event in enumerate(events if budget else []):
-        late = event["epoch"] > 0.7 * (budget or 0)  # then there is room on the left of its rule
-        text = alt.Chart(inline([event])).mark_text(
-            style="note",
-            align="right" if late else "left",
-            dx=-4 if late else 4,
-            y=48 + 14 * number,
-        )
-        layers.append(text.encode(x=x, text="event:N"))
+        at, height = event["epoch"], 48 + 14 * number
+        late = at > 0.7 * (budget or 0)
+        layers.append(marks.name_event(event["event"], at, x, height, late))
     return alt.LayerChart(layer=layers, width=WIDTH, height=plot.height)
 
 
@@ -331,18 +319,15 @@ def draw_heat_map(
     scale = alt.Scale(type=kind, domain=[low, high], range=colours, interpolate="lab")
     known = base.transform_filter("isValid(datum.value)").mark_rect(**square)
     never = base.transform_filter("datum.text == 'never'").mark_rect(color=theme.LATE, **square)
-    ink = alt.Color("ink:N", scale=None)
-    return alt.LayerChart(
-        layer=[
-            base.mark_rect(color=theme.PALE, **square),
-            known.encode(color=alt.Color("value:Q", scale=scale, legend=None)),
-            never,
-            base.mark_text(fontSize=10.5).encode(text="text:N", color=ink),
-        ],
-        width=WIDTH,
-        height=34 * len({cell["y"] for cell in cells}),
-        resolve=alt.Resolve(scale=alt.ScaleResolveMap(color="independent")),
-    )
+    layers = [
+        base.mark_rect(color=theme.PALE, **square),
+        known.encode(color=alt.Color("value:Q", scale=scale, legend=None)),
+        never,
+        base.mark_text(fontSize=10.5).encode(text="text:N", color=alt.Color("ink:N", scale=None)),
+    ]
+    apart = alt.Resolve(scale=alt.ScaleResolveMap(color="independent"))
+    height = 34 * len({cell["y"] for cell in cells})
+    return alt.LayerChart(layer=layers, width=WIDTH, height=height, resolve=apart)
 
 
 def median_cell(arm: ArmRuns, column: str, event: bool = False) -> dict[str, Any]:

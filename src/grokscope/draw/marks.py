@@ -175,10 +175,8 @@ def draw_phases(reading: Reading, x: alt.X, last: int) -> list[alt.Chart]:
             rows.append({**place, "phase": f"{number} {phase.name}", "number": str(number)})
     if not rows:
         return []
-    labels = [row["phase"] for row in rows]
-    colours = [
-        theme.kind_colour(theme.PHASES, phase.name) for phase in reading.phases if phase.found
-    ]
+    labels, found = [row["phase"] for row in rows], [p.name for p in reading.phases if p.found]
+    colours = [theme.kind_colour(theme.PHASES, name) for name in found]
     names = make_legend(labels, orient="bottom", symbolType="square", symbolOpacity=0.45)
     fill = alt.Fill("phase:N", scale=alt.Scale(domain=labels, range=colours), legend=names)
     shades = alt.Chart(inline(rows)).mark_rect(opacity=theme.PHASE_OPACITY)
@@ -198,14 +196,21 @@ def draw_events(readings: Sequence[Reading], x: alt.X, last: int) -> list[alt.Ch
         if not epochs:
             continue
         share = f" ({len(epochs)} of {len(readings)} seeds)" if len(readings) > 1 else ""
-        left = min(epochs) <= last / 2
+        late = min(epochs) > last / 2
         rules = alt.Chart(inline([{"epoch": epoch} for epoch in epochs]))
-        name = {"epoch": min(epochs) if left else max(epochs), "note": word + share}
-        text = alt.Chart(inline([name])).mark_text(
-            style="note", align="left" if left else "right", baseline="bottom", dx=-1 if left else 1
-        )
+        at, height = max(epochs) if late else min(epochs), ABOVE + 3 - 13 * row
         layers += [
             rules.mark_rule(style="event", opacity=1 if len(epochs) == 1 else 0.6).encode(x=x),
-            text.encode(x=x, y=alt.value(ABOVE + 3 - 13 * row), text="note:N"),
+            name_event(word + share, at, x, height, late, gap=-1, baseline="bottom"),
         ]
     return layers
+
+
+def name_event(
+    text: str, epoch: float, x: alt.X, y: float, late: bool, gap: int = 4, **style: Any
+) -> alt.Chart:
+    """The name of an event beside its rule: on the left of a late one, where there is room."""
+    side = {"align": "right", "dx": -gap} if late else {"align": "left", "dx": gap}
+    note = alt.Chart(inline([{"epoch": epoch, "note": text}]))
+    mark = note.mark_text(**{"style": "note", **side, **style})
+    return mark.encode(x=x, y=alt.value(y), text="note:N")

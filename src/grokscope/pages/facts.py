@@ -19,12 +19,10 @@ def tell_event(reading: Reading, name: str) -> str:
 
 def tell_accuracy(reading: Reading) -> tuple[str, str]:
     """Final test accuracy, and the part of it that mirrored training examples cannot explain."""
-    value, mirrored, rest = (
-        reading.final.get(f"test_accuracy{end}", math.nan)
-        for end in ("", "_mirrored", "_unmirrored")
-    )
     if "test_accuracy" not in reading.final:
         return ("not measured" if len(reading.curve) else "no rows yet"), ""
+    ends = ("", "_mirrored", "_unmirrored")
+    value, mirrored, rest = (reading.final.get(f"test_accuracy{e}", math.nan) for e in ends)
     known = math.isfinite(rest) and math.isfinite(mirrored)
     return share(value), f"{share(rest)} unmirrored" if known else ""
 
@@ -51,7 +49,8 @@ def judge(readings: Sequence[Reading]) -> tuple[str, str]:
     for name in names:
         times = times_of(readings, name)
         many = "All" if len(times) == total else f"{len(times)} of {total}" if times else "None"
-        sentences.append(f"{many} {name}{', ' * bool(times)}{_range(times, unit)}.")
+        when = f", between {unit}s {times[0]:,} and {times[-1]:,}" if times else ""
+        sentences.append(f"{many} {name}{when}.")
     goal = names[-1]
     times = times_of(readings, goal)
     rest = [tell_event(r, goal) for r in readings if r.time_of(goal) is None]
@@ -173,10 +172,3 @@ def _ends_above(reading: Reading, name: str) -> bool | None:
     if event is None or measure_of(event.measure).scale != "share" or not math.isfinite(value):
         return None
     return value >= event.threshold
-
-
-def _range(times: Sequence[int], unit: str) -> str:
-    if not times:
-        return ""
-    low, high = min(times), max(times)
-    return f"at {unit} {low:,}" if low == high else f"between {unit}s {low:,} and {high:,}"

@@ -74,12 +74,12 @@ def slug(text: str) -> str:
 
 def render_html(book: Book) -> str:
     """The page as one file with everything in it."""
-    figures = {
-        part.figure: _inline_figure(part.drawings, f"{part.evidence.study.name}-{scale}")
-        for parts in book.studies.values()
-        for scale, part in parts.items()
-        if part.panels
-    }
+    figures = {}
+    for part in book.parts():
+        prefix = f"{part.evidence.study.name}-{part.evidence.scale}"
+        page = template("panels.html")
+        drawn = page.render(drawings=part.drawings, inline=_inline, prefix=prefix)
+        figures[part.figure] = drawn.strip()
     style = read_resource("page.css") + read_resource("paper.css")
     body = to_html(render_markdown(book, html=True), figures)
     return template("paper.html").render(title=book.paper.title, style=style, body=body)
@@ -134,15 +134,6 @@ def _prepare_tables(tokens: Sequence[Token]) -> None:
                     opening.attrSet("data-label", headings[column])
                 if not inline.content:
                     opening.attrSet("class", "unasked")
-
-
-def _inline_figure(drawings: Sequence[Drawing], prefix: str) -> str:
-    return "".join(
-        f'<figure role="img" aria-label="{escape(drawing.panel.title)}"><figcaption><strong>'
-        f"{escape(drawing.panel.title.capitalize())}</strong><small>{escape(drawing.panel.note)}"
-        f"</small></figcaption>{_inline(drawing, f'{prefix}-{number}')}</figure>"
-        for number, drawing in enumerate(drawings, start=1)
-    )
 
 
 def _inline(drawing: Drawing, prefix: str) -> str:

@@ -14,12 +14,11 @@ from typing import Any
 import altair as alt
 
 from grokscope.claims.studies import Panel
-from grokscope.draw import theme
+from grokscope.draw import theme, words
 from grokscope.draw.axes import ROOM
-from grokscope.draw.charts import NARROW, Arms, as_arms, draw_panels, is_measured
+from grokscope.draw.charts import FIGURES, NARROW, Arms, as_arms, is_measured
 from grokscope.draw.reading import Arm, Reading
 from grokscope.draw.tables import ROWS
-from grokscope.draw.words import count, state_phase, state_plateau
 from grokscope.pages import facts
 from grokscope.pages.files import read_resource, script_json, template, vega_bundle, write_file
 
@@ -56,19 +55,16 @@ def render_page(arms: Arms, title: str = TITLE, introduction: str | None = None)
         arms=arms,
         readings=readings,
         colours=[theme.arm_colour(place) for place in range(len(arms))],
-        verdicts=[facts.judge(arm.readings) for arm in arms],
-        comparison=facts.compare(*arms) if len(arms) == 2 else "",
         cells={reading.run_id: _cells(reading, arms, bool(phases)) for reading in readings},
+        facts=facts,
+        words=words,
         structured=is_measured("structure", arms),
         comparison_figure=lay_out("comparison", arms, charts) if len(arms) > 1 else None,
         figures=[lay_out(kind, arms, charts) for kind in choose_sections(arms)],
         phases=phases,
-        state_phase=state_phase,
         units=" or ".join(dict.fromkeys(f"{reading.unit}s" for reading in readings)),
-        rules=facts.rules_of(readings),
         censored=[r for r in readings if r.goal and r.time_of(r.goal) is None],
         mirrored=any(facts.tell_accuracy(reading)[1] for reading in readings),
-        count=count,
         recipe_note=" ".join([AGAIN] * (False in watched) + [WATCHED] * (True in watched)),
         recipe_of=recipe_of,
         style=read_resource("page.css"),
@@ -96,7 +92,7 @@ def rows_each(arms: int) -> int:
 
 def lay_out(kind: str, arms: Sequence[Arm], charts: list[dict[str, Any]]) -> dict[str, Any]:
     """A figure with its plots in rows; their descriptions are appended to `charts`."""
-    rows = draw_panels(kind, arms, rows_each(len(arms)))
+    rows = FIGURES[kind](arms, rows_each(len(arms)))
     cells = []
     for row in rows:
         for place, panel in enumerate(row):
@@ -104,8 +100,8 @@ def lay_out(kind: str, arms: Sequence[Arm], charts: list[dict[str, Any]]) -> dic
             label = ": ".join(part for part in (panel.title, named) if part)
             charts.append({**_describe(panel), "description": label})  # for screen readers
             more = panel.title if named and len(rows) > 1 else ""
-            words = {"heading": named or panel.title, "more": more, "note": panel.note}
-            cells.append({**words, "label": label, "chart": len(charts) - 1})
+            texts = {"heading": named or panel.title, "more": more, "note": panel.note}
+            cells.append({**texts, "label": label, "chart": len(charts) - 1})
     columns = max(len(row) for row in rows)
     if columns == 1 and len(rows) > 1:
         columns = len(rows)  # one arm: its plots stand side by side instead
@@ -133,7 +129,7 @@ def _cells(reading: Reading, arms: Sequence[Arm], phased: bool) -> list[tuple[st
     names = dict.fromkeys(name for arm in arms for r in arm.readings for name in r.events)
     cells = [(name.capitalize(), facts.tell_event(reading, name), "") for name in names]
     if phased:
-        plateau = state_plateau(reading.phases, reading.epochs, reading.unit)
+        plateau = words.state_plateau(reading.phases, reading.epochs, reading.unit)
         cells.append(("Plateau", plateau, ""))
     if is_measured("accuracy", arms):
         cells.append(("Final test accuracy", *facts.tell_accuracy(reading)))

@@ -113,11 +113,10 @@ def draw_tasks(evidence: Evidence) -> list[Panel]:
     ):
         strips, seen = [], [limit]
         for name, _, arm in entries:
-            values = arm.values(column)
+            values, colour = arm.values(column), ticket_colour(arm.spec)
             known = values[np.isfinite(values)]
-            seen += [value for value in known if value > 0]
+            seen += known[known > 0].tolist()
             words = f"median {np.median(known):.2g}" if len(known) else "no number"
-            colour = ticket_colour(arm.spec)
             strips.append(Strip(arm, colour, values, words, None, (limit,), name))
         span = (min(seen) / 1.5, max(seen) * 1.5)
         x = log_axis(alt.X, "value", axis, span, decades(*span))
@@ -211,12 +210,11 @@ def draw_widths(evidence: Evidence) -> list[Panel]:
             name = "no prior" if arm.spec.prior.kind == "none" else arm.spec.prior.kind
             for event, rows in middles.items():
                 if arm.sound and 0 < (middle := median_time(arm.times(event))) < math.inf:
-                    row = {"place": width, "value": middle, "colour": colour, "arm": name}
-                    rows.append(row)
-        ends = {row["arm"]: row for row in middles["grokked"]}
-        text = alt.Chart(inline(list(ends.values()))).mark_text(
-            align="left", dx=16, fontSize=10.8, color=theme.INK
-        )
+                    look = {"colour": colour, "arm": name}
+                    rows.append({"place": width, "value": middle, **look})
+        ends = list({row["arm"]: row for row in middles["grokked"]}.values())
+        style: dict[str, Any] = {"align": "left", "dx": 16, "fontSize": 10.8, "color": theme.INK}
+        text = alt.Chart(inline(ends)).mark_text(**style)
         dashed: dict[str, Any] = {"opacity": 0.7, "strokeDash": LIMIT}
         lines = [(middles["grokked"], {"opacity": 0.7}), (middles["structured"], dashed)]
         under = [draw_rule("y", sample.budget, BUDGET)]
@@ -281,27 +279,30 @@ def draw_heads(evidence: Evidence) -> list[Panel]:
 
 def draw_map(evidence: Evidence) -> list[Panel]:
     """Median grok epoch by alphabet and strength, by alphabet and decay; median starvation."""
+
+    def strength(arm: ArmRuns) -> float:
+        return arm.spec.prior.strength if arm.spec.prior.kind != "none" else 0.0
+
+    def decay(arm: ArmRuns) -> float:
+        return arm.spec.optimiser.weight_decay
+
     panels = []
     for _, sample in present(evidence):
         usual = sample.setting.base.optimiser.weight_decay
-        arms = list(sample.arms.values())
-        decayed = [arm for arm in arms if arm.spec.optimiser.weight_decay == usual]
-        alone = [arm for arm in arms if arm.spec.prior.kind == "none"]
-        for title, level, column, chosen in (
-            ("Grok epoch, by strength of the prior", "Strength λ", "grokked", decayed),
-            ("Grok epoch without a prior, by decay", "Weight decay", "grokked", alone),
-            ("Epochs of starvation, by strength", "Strength λ", "starved", decayed),
+        decayed = [arm for arm in sample.arms.values() if decay(arm) == usual]
+        alone = [arm for arm in sample.arms.values() if not strength(arm)]
+        for title, axis, level, column, arms in (
+            ("Grok epoch, by strength of the prior", "Strength λ", strength, "grokked", decayed),
+            ("Grok epoch without a prior, by decay", "Weight decay", decay, "grokked", alone),
+            ("Epochs of starvation, by strength", "Strength λ", strength, "starved", decayed),
         ):
-            cells = []
-            for arm in chosen:
-                prior = arm.spec.prior
-                strength = prior.strength if prior.kind != "none" else 0.0
-                y = arm.spec.optimiser.weight_decay if chosen is alone else strength
-                cell = charts.median_cell(arm, column, event=column == "grokked")
-                cells.append({"x": arm.spec.task.alphabet, "y": y, **cell})
+            event = column == "grokked"
+            found = [charts.median_cell(arm, column, event) for arm in arms]
+            places = [{"x": arm.spec.task.alphabet, "y": level(arm)} for arm in arms]
+            cells = [{**place, **cell} for place, cell in zip(places, found, strict=True)]
             if len({cell["y"] for cell in cells}) > 1:
-                most = sample.budget if column == "grokked" else None
-                chart = charts.draw_heat_map(cells, "Distractor tokens r", level, most)
+                most = sample.budget if event else None
+                chart = charts.draw_heat_map(cells, "Distractor tokens r", axis, most)
                 panels.append(Panel(title, chart, count_runs(sample)))
     return panels
 
