@@ -153,7 +153,7 @@ def state_of(event: Event) -> str:
 def short_names(specs: Sequence[RunSpec]) -> dict[str, str]:
     """What sets each spec apart from the others."""
     changes = [{**spec.changed(), "seed": spec.seed} for spec in specs]
-    keys = list(dict.fromkeys(key for change in changes for key in change))
+    keys = dict.fromkeys(key for change in changes for key in change)
     varied = [k for k in keys if len({str(change.get(k)) for change in changes}) > 1]
     return {
         spec.id: " ".join(f"{k.rpartition('.')[2]}={cell(c[k])}" for k in varied if k in c)

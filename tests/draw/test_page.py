@@ -146,7 +146,7 @@ def test_everyone_grokked_nobody_is_said_to_be_censored(make_run):
     text = sayings([make_run(seed=0), make_run(seed=1, grok=700)])
     assert "censored" not in text
     assert "2 of 2 seeds grokked" in text
-    assert "grokked, between epochs 500 and 700" in text
+    assert "grokked, at epochs 500 to 700" in text
 
 
 def test_seeds_are_told_apart_from_confidence(make_run):

@@ -15,7 +15,6 @@ POWERS = (  # 0.01 and 1,000 as they are, 1e-7 beyond
     "datum.value >= 1e-4 && datum.value < 1e6 ? format(datum.value, ',~r') "
     ": replace(format(datum.value, '~e'), '+', '')"
 )
-QUARTERS = [0, 0.25, 0.5, 0.75, 1]
 
 
 def epoch_axis(last: int, unit: str = "epoch") -> alt.X:
@@ -48,7 +47,7 @@ def share_axis(channel: Any, field: str, title: str | None, low: float = 0.0) ->
         f"{field}:Q",
         title=title,
         scale=alt.Scale(domain=[low, 1.02], nice=False),
-        axis=alt.Axis(format=".0%", values=QUARTERS),
+        axis=alt.Axis(format=".0%", values=[0, 0.25, 0.5, 0.75, 1]),
     )
 
 

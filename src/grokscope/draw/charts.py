@@ -8,6 +8,7 @@ from the lowest to the highest.
 from __future__ import annotations
 
 import textwrap
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -352,7 +353,7 @@ def _count(readings: Sequence[Reading]) -> str:
     words = [f"seed {reading.seed}" for reading in sound]
     if len(sound) > 1:
         words = [f"median of {len(sound)} seeds, band from lowest to highest"]
-    for status, state in (("failed", "failed"), ("partial", "under way")):
-        number = sum(reading.status == status for reading in readings)
-        words += [f"{number} {state}"] * bool(number)
+    tally = Counter(reading.status for reading in readings)
+    words += [f"{tally['failed']} failed"] * bool(tally["failed"])
+    words += [f"{tally['partial']} under way"] * bool(tally["partial"])
     return " · ".join(words)

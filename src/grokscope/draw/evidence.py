@@ -153,21 +153,6 @@ def draw_strips(strips: Sequence[Strip], x: alt.X, dash: list[int] = BUDGET) -> 
     return alt.LayerChart(layer=layers, width=STRIP, height=height)
 
 
-def draw_regime_strips(
-    evidence: Evidence,
-    x: alt.X,
-    make: Callable[[Sample, ArmRuns], Strip],
-    dash: list[int] = BUDGET,
-    note: str = "",
-) -> list[Panel]:
-    """A panel of strips per regime."""
-
-    def draw(sample: Sample) -> alt.LayerChart:
-        return draw_strips([make(sample, arm) for arm in sample.arms.values()], x, dash)
-
-    return draw_regimes(evidence, draw, note)
-
-
 def time_strip(
     sample: Sample, arm: ArmRuns, colour: str, name: str = "", event: str = "grokked"
 ) -> Strip:

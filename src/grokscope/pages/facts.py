@@ -49,7 +49,8 @@ def judge(readings: Sequence[Reading]) -> tuple[str, str]:
     for name in names:
         times = times_of(readings, name)
         many = "All" if len(times) == total else f"{len(times)} of {total}" if times else "None"
-        when = f", between {unit}s {times[0]:,} and {times[-1]:,}" if times else ""
+        span = [f"{time:,}" for time in dict.fromkeys(times[:1] + times[-1:])]
+        when = f", at {unit}{'s' * (len(span) > 1)} {' to '.join(span)}" if span else ""
         sentences.append(f"{many} {name}{when}.")
     goal = names[-1]
     times = times_of(readings, goal)

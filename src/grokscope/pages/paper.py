@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from pathlib import Path
@@ -98,9 +99,12 @@ def to_html(text: str, figures: Mapping[str, str]) -> str:
     for name, rule in rules.items():
         reader.add_render_rule(name, lambda _, tokens, i, *rest, rule=rule: rule(tokens[i]))
     tokens = reader.parse(text)
+    seen: Counter[str] = Counter()
     for opening, inline in itertools.pairwise(tokens):
         if opening.type == "heading_open":
-            opening.attrSet("id", slug(inline.content.replace("\\", "")))
+            name = slug(inline.content.replace("\\", ""))
+            opening.attrSet("id", f"{name}-{seen[name]}" if seen[name] else name)
+            seen[name] += 1
     _prepare_tables(tokens)
     html = reader.renderer.render(tokens, reader.options, {})
     html = html.replace("<table>", '<table class="stacking">')

@@ -39,21 +39,17 @@ def read_run(run: Run) -> Reading:
     """Everything that figures and pages need. Events and phases of a run under way are found from
     its rows so far, by the same rules."""
     spec = run.about
-    ended = run.ended
     curve = run.curve if (run.path / CURVE).exists() else pl.DataFrame({"epoch": []})
     outcome: dict[str, Any] = {}
-    if ended:
+    if run.ended:
         outcome = run.outcome
     elif len(curve):
         scalars = {
-            n: c.to_numpy()
-            for n, c in zip(curve.columns, curve, strict=True)
-            if not c.dtype.is_nested()
+            column.name: column.to_numpy() for column in curve if not column.dtype.is_nested()
         }
         outcome = {**conclude(spec, scalars), "status": "partial", "ended_by": None}
     events = events_of(outcome)
     tau = getattr(spec.training, "structure_threshold", 0.0)
-    watched = isinstance(spec, ObservedSpec)
     if not tau and (operands := getattr(getattr(spec, "task", None), "operands", 0)):
         tau = 0.5 / operands  # half of the oracle's share
     width = len(curve["attention"][0]) if len(curve) and "attention" in curve.columns else 0
@@ -79,5 +75,5 @@ def read_run(run: Run) -> Reading:
         thresholds={"weakest_min": tau, **{e.measure: e.threshold for e in events.values()}},
         positions=labels.name_positions(spec, width),
         averaged=labels.describe_mean(spec),
-        watched=watched,
+        watched=isinstance(spec, ObservedSpec),
     )

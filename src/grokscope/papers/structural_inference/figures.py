@@ -68,23 +68,28 @@ def rate_colour(spec: RunSpec) -> str:
 def draw_outcomes(evidence: Evidence) -> list[Panel]:
     """Final test accuracy of every run, one panel per regime."""
 
-    def strip(sample: Sample, arm: ArmRuns) -> Strip:
-        limit = sample.setting.base.training.test_threshold
-        values, summary = arm.values("test_accuracy"), count_reached(arm.rows)
-        return Strip(arm, prior_colour(arm.spec), values, summary, None, (limit,))
-
     x = share_axis(alt.X, "value", "Final accuracy on unseen examples", low=-0.02)
-    note = "right: how many grok; triangles do not"
-    return charts.draw_regime_strips(evidence, x, strip, LIMIT, note)
+
+    def draw(sample: Sample) -> alt.LayerChart:
+        limits, strips = (sample.setting.base.training.test_threshold,), []
+        for arm in sample.arms.values():
+            values, summary = arm.values("test_accuracy"), count_reached(arm.rows)
+            strips.append(Strip(arm, prior_colour(arm.spec), values, summary, None, limits))
+        return charts.draw_strips(strips, x, LIMIT)
+
+    return charts.draw_regimes(evidence, draw, "right: how many grok; triangles do not")
 
 
 def draw_tickets(evidence: Evidence) -> list[Panel]:
     """Grok epoch of every run with the median of each arm, one panel per regime."""
-    return charts.draw_regime_strips(
-        evidence,
-        charts.time_axis(alt.X, evidence),
-        lambda sample, arm: charts.time_strip(sample, arm, ticket_colour(arm.spec)),
-    )
+    x = charts.time_axis(alt.X, evidence)
+
+    def draw(sample: Sample) -> alt.LayerChart:
+        arms = sample.arms.values()
+        strips = [charts.time_strip(sample, arm, ticket_colour(arm.spec)) for arm in arms]
+        return charts.draw_strips(strips, x)
+
+    return charts.draw_regimes(evidence, draw)
 
 
 def draw_priors(evidence: Evidence) -> list[Panel]:
@@ -134,7 +139,7 @@ def draw_rates(evidence: Evidence) -> list[Panel]:
     axis = alt.Axis(values=[v for v in RATES if low <= v <= high], format="~g")
     x = alt.X("value:Q", title="Contraction in units of the decay", scale=scale, axis=axis)
 
-    def strip(_: Sample, arm: ArmRuns) -> Strip:
+    def strip(arm: ArmRuns) -> Strip:
         values = arm.values("norm_rate")
         known = values[np.isfinite(values)]
         sound = sum(map(is_sound, arm.rows))
@@ -143,8 +148,10 @@ def draw_rates(evidence: Evidence) -> list[Panel]:
         words = words if middle is None else f"mean {middle:.2f}"
         return Strip(arm, rate_colour(arm.spec), values, words, middle, (0.5, 2))
 
-    note = "a run without a plateau has no rate"
-    return charts.draw_regime_strips(evidence, x, strip, LIMIT, note)
+    def draw(sample: Sample) -> alt.LayerChart:
+        return charts.draw_strips([strip(arm) for arm in sample.arms.values()], x, LIMIT)
+
+    return charts.draw_regimes(evidence, draw, "a run without a plateau has no rate")
 
 
 def draw_acceleration(evidence: Evidence) -> list[Panel]:
