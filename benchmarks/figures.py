@@ -14,7 +14,8 @@ import numpy as np
 from benchmarks.comparison import CONTENDERS
 from benchmarks.goals import ALONE
 from benchmarks.growth import BASE, SHORTEST, fit_exponent, middles
-from grokscope.draw.layers import inline
+from grokscope.draw.axes import decades, ticks
+from grokscope.draw.marks import inline
 from grokscope.draw.theme import arm_colour, theme
 
 WIDTH, HEIGHT = 420, 240
@@ -37,15 +38,15 @@ def draw(measured: Mapping[str, Any]) -> dict[str, alt.TopLevelMixin]:
         line = {
             "an epoch": list(zip(values, [1e3 * m for m in middles(axis["points"])], strict=True))
         }
-        figures[axis["axis"]] = draw_power_laws(line, axis["title"], "Milliseconds an epoch")
+        figures[axis["axis"]] = draw_power_laws(line, axis["title"], "Milliseconds per epoch")
     series = members_series(measured["comparison"])
     figures["members"] = draw_power_laws(
-        series, "members trained", "Milliseconds an epoch, paper scale"
+        series, "members trained", "Milliseconds per epoch, paper scale"
     )
     figures["measures"] = draw_power_laws(
         {f"{scale} scale": pairs for scale, pairs in measures_series(growth["measures"]).items()},
         "measures in a row",
-        "Milliseconds a row",
+        "Milliseconds per row",
     )
     costs: dict[str, tuple[str, Callable[[Any], float]]] = {
         "compile": ("Seconds to the first row", lambda point: point["first"]),
@@ -71,16 +72,14 @@ def draw(measured: Mapping[str, Any]) -> dict[str, alt.TopLevelMixin]:
 
 def _base(axis: Mapping[str, Any]) -> float:
     """The size that laptop scale has."""
-    return {
-        "modulus": BASE.task.modulus,
-        "width": BASE.model.width,
-        "length": SHORTEST,
-    }[axis["axis"]]
+    return {"modulus": BASE.task.modulus, "width": BASE.model.width, "length": SHORTEST}[
+        axis["axis"]
+    ]
 
 
 def members_series(comparison: Mapping[str, Any]) -> dict[str, list[tuple[float, float]]]:
-    """Milliseconds of an epoch of all members at paper scale, by contender; whoever has a number
-    for one member."""
+    """Milliseconds of an epoch of all members at paper scale, by contender, for those that have a
+    number for one member."""
     series: dict[str, list[tuple[float, float]]] = {}
     for row in comparison["times"]:
         if row["scale"] == "paper" and not row["contender"].startswith("floor"):
@@ -124,19 +123,14 @@ def draw_comparison(comparison: Mapping[str, Any]) -> alt.TopLevelMixin:
         .encode(
             x=alt.X(
                 "milliseconds:Q",
-                title="Milliseconds a member and epoch (log scale)",
+                title="Milliseconds per member and epoch (log scale)",
                 scale=alt.Scale(type="log", nice=False, padding=10),
                 axis=alt.Axis(
                     format="~g", grid=True, values=_ticks([row["milliseconds"] for row in rows])
                 ),
             ),
             y=alt.Y("contender:N", title=None, sort=order, axis=alt.Axis(labelLimit=260)),
-            color=alt.Color(
-                "members:N",
-                title="Members",
-                scale=alt.Scale(domain=counts, range=[arm_colour(i) for i in range(len(counts))]),
-                legend=alt.Legend(title="Members"),
-            ),
+            color=_colours("members", counts, title="Members"),
             shape=alt.Shape("members:N", scale=alt.Scale(domain=counts)),
         )
         .properties(width=270, height=22 * len(order))
@@ -145,10 +139,10 @@ def draw_comparison(comparison: Mapping[str, Any]) -> alt.TopLevelMixin:
 
 
 def draw_losses(curves: Sequence[Mapping[str, Any]]) -> alt.TopLevelMixin:
-    """The curves lie upon each other, so each has dashes where the others leave gaps."""
+    """The curves coincide, so each has dashes where the others leave gaps."""
     names = list(dict.fromkeys(row["contender"] for row in curves))
     chart = _along_epochs(curves, "losses", names).encode(
-        y=alt.Y("value:Q", title="Training loss", scale=alt.Scale(zero=False)),
+        y=alt.Y("value:Q", title="Training loss", scale=alt.Scale(zero=False))
     )
     lines = [
         chart.mark_line(
@@ -170,7 +164,7 @@ def draw_differences(curves: Sequence[Mapping[str, Any]], tolerance: float) -> a
             title="Relative difference from double precision (log scale)",
             scale=alt.Scale(type="log", domainMax=2 * tolerance),
             axis=alt.Axis(format="~e", values=[10.0**power for power in range(-9, 0)]),
-        ),
+        )
     )
     once = (alt.datum.contender == names[0]) & (alt.datum.epoch == 0)  # a rule for each panel
     bound = (
@@ -200,13 +194,7 @@ def _along_epochs(
         .mark_line()
         .encode(
             x=alt.X("epoch:Q", title="Epoch"),
-            color=alt.Color(
-                "contender:N",
-                scale=alt.Scale(
-                    domain=list(names), range=[arm_colour(i) for i in range(len(names))]
-                ),
-                legend=alt.Legend(columns=3, labelLimit=260),
-            ),
+            color=_colours("contender", names, columns=3, labelLimit=260),
         )
         .properties(width=270, height=HEIGHT)
     )
@@ -232,11 +220,8 @@ def draw_power_laws(series: Series, x_title: str, y_title: str) -> alt.TopLevelM
             ]
         labels.append(label)
         points += [{"label": label, "size": x, "cost": y} for x, y in pairs]
-    colour = alt.Color(
-        "label:N",
-        scale=alt.Scale(domain=labels, range=[arm_colour(i) for i in range(len(labels))]),
-        legend=alt.Legend(columns=1 if max(map(len, labels)) > 32 else 2, labelLimit=460),
-    )
+    columns = 1 if max(map(len, labels)) > 32 else 2
+    colour = _colours("label", labels, columns=columns, labelLimit=460)
     x = alt.X(
         "size:Q",
         title=f"{x_title[0].upper()}{x_title[1:]} (log scale)",
@@ -254,12 +239,17 @@ def draw_power_laws(series: Series, x_title: str, y_title: str) -> alt.TopLevelM
     return (fitted + dots).properties(width=WIDTH, height=HEIGHT).configure(**theme())
 
 
+def _colours(field: str, labels: Sequence[str], **legend: Any) -> alt.Color:
+    scale = alt.Scale(domain=list(labels), range=[arm_colour(i) for i in range(len(labels))])
+    title = legend.get("title", alt.Undefined)
+    return alt.Color(f"{field}:N", title=title, scale=scale, legend=alt.Legend(**legend))
+
+
 def _ticks(costs: Sequence[float]) -> list[float]:
     """1, 2, 5, 10, ... around what is shown; powers of ten alone where that is a wide range."""
-    low, high = min(costs), max(costs)
-    digits = (1, 2, 5) if high / low < 300 else (1,)
-    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    return [digit * 10.0**power for power in powers for digit in digits]
+    low = 10.0 ** math.floor(math.log10(min(costs)))
+    high = 10.0 ** math.ceil(math.log10(max(costs)))
+    return ticks(low, 5 * high) if max(costs) / min(costs) < 300 else decades(low, high)
 
 
 def draw_breakdown(breakdown: Mapping[str, Any]) -> alt.TopLevelMixin:

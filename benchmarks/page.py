@@ -49,7 +49,7 @@ def save(results: Path, part: str, data: Mapping[str, Any]) -> None:
 
 
 def _rounded(value: Any) -> Any:
-    """Four digits are more than a clock is worth."""
+    """To four digits: a clock is no better."""
     if isinstance(value, float):
         return float(f"{value:.4g}")
     if isinstance(value, Mapping):
@@ -121,9 +121,9 @@ def _goals(measured: Mapping[str, Any]) -> list[str]:
         "The bounds were set before anything was measured. The loop over every position, as "
         "transformers are usually written, and the faster forms of the short cut were added after "
         "first measurements, the one because it is the textbook's, the others because a user may "
-        "find them; all are held against the same bounds. Speed is at paper scale, one member, "
-        "every default measure on: the median of the rounds' ratios, and their range. Where a "
-        "bound lies within that range, so many of the rounds keep it.",
+        "find them; all are compared with the same bounds. Speed is at paper scale, for one member "
+        "with every default measure: the median of the rounds' ratios, and their range. Where a "
+        "bound lies within that range, the number of rounds that keep it is given.",
         "",
         "| goal | measured | |",
         "|---|---|---|",
@@ -149,8 +149,8 @@ def _reach(comparison: Mapping[str, Any]) -> list[str]:
         f"{times:.1f} ({library}, {form})" for (library, form), times in rooms.items()
     )
     return [
-        "An epoch of nothing but the MLP's six products would be so many times as fast as the "
-        f"eager loop: {words}. grokscope takes {ours:.2f} times the products in JAX with every "
+        "How many times as fast as the eager loop an epoch of nothing but the MLP's six products "
+        f"would be: {words}. grokscope takes {ours:.2f} times the products in JAX with every "
         f"measure, {bare:.2f} times without.",
         "",
     ]
@@ -163,17 +163,17 @@ def _method(measured: Mapping[str, Any]) -> list[str]:
     return [
         "## How it was measured",
         "",
-        "Each library has processes of its own, which stay and take turns, so that thread pools "
-        "never meet. One process uses as many threads as there are cores "
-        f"({cores}: XLA's pool, `torch.set_num_threads({cores})`); a process a "
-        "core has one thread and is bound to its core, as the lab's workers are. The lab's default "
-        "is one process for one run, a process a core for several. Whoever cannot batch members "
-        "trains them one after the other.",
+        "Each library has processes of its own, which stay alive and take turns, so that thread "
+        "pools never compete. A single process uses as many threads as there are cores "
+        f"({cores}: XLA's pool, `torch.set_num_threads({cores})`). With one process per core, each "
+        "has one thread and is bound to its core, as the lab's workers are. The lab's default is "
+        "one process for one run, and one per core for several. A contender that cannot batch "
+        "members trains them one after another.",
         "",
         f"A turn is {EPOCHS} epochs, {FEW} of several members in PyTorch. There were {words} "
-        "rounds. Times are medians over rounds. Ratios are taken round by round, then their "
-        "median. Measured once were times to the first row, certificates, and the store "
-        "of 10,000 runs. Compare ratios, not milliseconds, with those of another machine.",
+        "rounds. Times are medians over rounds. Ratios are taken round by round, and their median "
+        "is given. Times to the first row, certificates and the store of 10,000 runs were measured "
+        "once. Compare ratios, not milliseconds, with those of another machine.",
         "",
         "`make bench` does the same in a few minutes with fewer sizes and rounds, "
         "`make bench-full` everything in three to four hours, `python -m benchmarks page` makes "
@@ -202,7 +202,7 @@ def speed_table(measured: Mapping[str, Any]) -> str:
     met = sum(goal.met for goal in goals)
     lines += [
         "",
-        "Ratios are taken round by round, and are the median over rounds, as the milliseconds are. "
+        "Milliseconds and ratios are medians over rounds; ratios are taken round by round. "
         f"{met} of {len(goals)} goals are met. [docs/performance.md](docs/performance.md) has "
         "them, 1 to 20 members, how cost grows, the store, and where a reproduction's time goes.",
     ]

@@ -222,9 +222,9 @@ def do_show(options: Show) -> int:
 
 
 def do_figure(options: Figure) -> int:
-    from grokscope.draw.arms import group_runs
     from grokscope.draw.charts import CHARTS
     from grokscope.pages.files import save_chart
+    from grokscope.pages.reading import group_runs
     from grokscope.store import Store
 
     if options.kind == "help":
@@ -240,7 +240,7 @@ def do_figure(options: Figure) -> int:
 
 
 def do_report(options: Report) -> int:
-    from grokscope.draw.arms import group_runs
+    from grokscope.pages.reading import group_runs
     from grokscope.pages.run import write_page
     from grokscope.store import Store
 

@@ -9,8 +9,8 @@ from grokscope.spec import RunSpec
 INTRODUCTION = (
     "Both transformers see the same sums, with distractor tokens between the operands. The first "
     "has only its training examples and weight decay; the second is also told, by a penalty on "
-    "attention, which two positions matter. Of seeds 0 to 3 this one waits longest: without the "
-    "prior they grokked at epochs 1,700, 4,625, 1,875 and 3,800 when the demonstration was chosen."
+    "attention, which two positions matter. Of seeds 0 to 3, seed 1 waits longest: without the "
+    "prior they grokked at epochs 1,700, 4,625, 1,875 and 3,800 when this example was chosen."
 )
 
 
@@ -34,8 +34,8 @@ def demo_specs() -> dict[str, RunSpec]:
 
 def run_demo(store: Path | None, page: Path, quiet: bool) -> int:
     """Train both, print the table, write the page."""
-    from grokscope.draw.arms import Arm
     from grokscope.engine.planning import train
+    from grokscope.pages.reading import read_arm
     from grokscope.pages.run import write_page
     from grokscope.store import Store
     from grokscope.terminal import Watch, outcome_table, phase_table, say
@@ -44,8 +44,9 @@ def run_demo(store: Path | None, page: Path, quiet: bool) -> int:
     names = {spec.id: name for name, spec in specs.items()}
     with Watch(list(specs.values()), names, quiet) as watch:
         runs = train(specs.values(), Store(store), processes=len(specs), sinks=watch)
-    arms = [Arm(names[run.id], (run,)) for run in runs]
+    arms = [read_arm(names[run.id], [run]) for run in runs]
     write_page(page, arms, title="Two transformers, one prior", introduction=INTRODUCTION)
     if not quiet:
         say(outcome_table(runs, names), "", phase_table(runs, names), "", f"The page: {page}")
-    return 4 if any(run.status == "failed" for run in runs) else 0
+    failed = any(reading.status == "failed" for arm in arms for reading in arm.readings)
+    return 4 if failed else 0

@@ -1,11 +1,10 @@
-"""What a person sees in the terminal: progress while it trains, tables afterwards. Where there is
+"""What is shown in the terminal: progress during training, tables afterwards. Where the output is
 no terminal, plain lines."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console, RenderableType
@@ -13,6 +12,9 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemaining
 from rich.table import Table
 from rich.text import Text
 
+from grokscope.draw.glossary import MEASURES, measure_of
+from grokscope.draw.reading import events_of, phases_of
+from grokscope.draw.words import cell, clock, count, state_event, state_phase, state_plateau
 from grokscope.engine.events import Event
 from grokscope.spec import ObservedSpec, RunSpec, Spec
 from grokscope.store import Run, describe
@@ -25,7 +27,7 @@ PLAIN_SECONDS = 10.0  # between two lines where there is no terminal
 
 
 def make_console(**options: Any) -> Console:
-    """Text is shown as it is: names and values may hold brackets. Style comes with `Text`."""
+    """Text is shown as it is, since names and values may hold brackets. `Text` brings style."""
     return Console(markup=False, emoji=False, **options)
 
 
@@ -38,13 +40,10 @@ def say(*things: RenderableType) -> None:
 
 
 class Watch:
-    """Listens to the engine and shows how far it is: a bar a run, or one bar for many."""
+    """Listens to the engine and shows progress: one bar per run, or one bar for many."""
 
     def __init__(
-        self,
-        specs: Sequence[RunSpec],
-        names: dict[str, str] | None = None,
-        quiet: bool = False,
+        self, specs: Sequence[RunSpec], names: dict[str, str] | None = None, quiet: bool = False
     ) -> None:
         self.epochs = {spec.id: spec.training.epochs for spec in specs}
         self.names = names or short_names(specs)
@@ -73,16 +72,11 @@ class Watch:
             self.overall = self.progress.add_task(f"{len(self.epochs)} runs", total=total, state="")
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *trouble: object) -> None:
         self.progress.stop()
         if self.skipped and not self.quiet:
-            runs = "1 run was" if len(self.skipped) == 1 else f"{len(self.skipped)} runs were"
-            self.console.print(f"{runs} already in the store.")
+            verb = "was" if len(self.skipped) == 1 else "were"
+            self.console.print(f"{count(len(self.skipped), 'run')} {verb} already in the store.")
 
     def __call__(self, event: Event) -> None:
         if event.kind == "skipped":
@@ -99,24 +93,21 @@ class Watch:
 
     def _draw(self, event: Event) -> None:
         if self.overall is not None:
-            # What the store had took no time: counting it would make the rest look quick.
-            done = sum(self.reached[name] for name in self.reached if name not in self.skipped)
-            total = sum(self.epochs[name] for name in self.epochs if name not in self.skipped)
-            self.progress.update(
-                self.overall, completed=done, total=total, state=f"{self.ended} ended"
-            )
-            return
-        if event.kind == "skipped":
-            return
-        if event.run not in self.bars:
-            self.bars[event.run] = self.progress.add_task(
-                self.names[event.run], total=event.epochs, state=""
-            )
-        self.progress.update(
-            self.bars[event.run],
-            completed=self.reached[event.run],
-            state=state_of(event),
-        )
+            # Runs that the store had took no time; with them the rest would look quick.
+            done, total = self._progress()
+            state = f"{self.ended} ended"
+            self.progress.update(self.overall, completed=done, total=total, state=state)
+        elif event.kind != "skipped":
+            if event.run not in self.bars:
+                bar = self.progress.add_task(self.names[event.run], total=event.epochs, state="")
+                self.bars[event.run] = bar
+            done = self.reached[event.run]
+            self.progress.update(self.bars[event.run], completed=done, state=state_of(event))
+
+    def _progress(self) -> tuple[int, int]:
+        """Epochs done and to do, of the runs that the store did not have."""
+        mine = [name for name in self.epochs if name not in self.skipped]
+        return sum(self.reached.get(name, 0) for name in mine), sum(self.epochs[n] for n in mine)
 
     @property
     def many(self) -> bool:
@@ -128,11 +119,10 @@ class Watch:
 
     def _summary(self, now: float) -> str:
         """How many of many runs have ended, and how long the rest will take at this pace."""
-        mine = [name for name in self.epochs if name not in self.skipped]
-        share = sum(self.reached.get(name, 0) for name in mine) / sum(self.epochs[n] for n in mine)
-        left = (now - self.began) * (1 - share) / share if share else 0.0
+        done, total = self._progress()
         text = f"{self.ended} of {len(self.epochs)} runs have ended"
-        return f"{text}, about {clock(left)} to go" if share else text
+        left = (now - self.began) * (total - done) / max(done, 1)
+        return f"{text}, about {clock(left)} to go" if done else text
 
     def _tell(self, event: Event) -> None:
         now = time.monotonic()
@@ -149,191 +139,144 @@ class Watch:
         self.console.print(line, highlight=False, soft_wrap=True)
 
 
-def clock(seconds: float) -> str:
-    """45 s, 12 min, 1 h 40 min."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60} min"
-
-
 def state_of(event: Event) -> str:
-    """The latest row in a few words."""
-    if not event.row:
-        return ""
-    row = event.row
-    text = f"train {row['train_accuracy']:.2f}  test {row['test_accuracy']:.2f}"
-    return text + f"  weakest {row['weakest_min']:.2f}"
+    """The latest row in a few words: the measures that the glossary has a short name for, or the
+    first ones of a problem of one's own."""
+    known = [name for name in MEASURES if MEASURES[name].brief and name in event.row]
+    if any(name.endswith("_accuracy") for name in known):
+        known = [name for name in known if not name.endswith("_loss")]
+    names = known or [name for name in event.row if name != "epoch"][:3]
+    return "  ".join(f"{measure_of(name).brief} {event.row[name]:.2f}" for name in names)
 
 
 def short_names(specs: Sequence[RunSpec]) -> dict[str, str]:
     """What sets each spec apart from the others."""
     changes = [{**spec.changed(), "seed": spec.seed} for spec in specs]
-    keys = list(dict.fromkeys(key for change in changes for key in change))
+    keys = dict.fromkeys(key for change in changes for key in change)
     varied = [k for k in keys if len({str(change.get(k)) for change in changes}) > 1]
     return {
-        spec.id: " ".join(f"{k.rpartition('.')[2]}={_cell(c[k])}" for k in varied if k in c)
+        spec.id: " ".join(f"{k.rpartition('.')[2]}={cell(c[k])}" for k in varied if k in c)
         or "run " + spec.id[:8]
         for spec, c in zip(specs, changes, strict=True)
     }
 
 
-def plain_table(*columns: tuple[str, str], caption: str | None = None) -> Table:
-    """A table without lines; columns are (heading, left or right)."""
+def plain_table(*headings: str, right: Sequence[str] = (), caption: str | None = None) -> Table:
+    """A table without lines; the columns of these headings are set to the right."""
     table = Table(box=None, pad_edge=False, header_style="bold", caption=caption)
     table.caption_justify = "left"
-    for heading, side in columns:
-        table.add_column(heading, justify=side)  # type: ignore[arg-type]
+    for heading in headings:
+        table.add_column(heading, justify="right" if heading in right else "left")
     return table
 
 
+FINAL = {"test_accuracy": ("test", ".3f"), "structure_share": ("structure", ".0%")}
+"""Columns of the table of outcomes, where some run has the measure."""
+
+
 def outcome_table(runs: Sequence[Run], names: dict[str, str] | None = None) -> Table:
-    """A line a run: when it memorised, when it grokked, its plateau, its routing."""
-    names = names or {}
+    """A line per run: when each event happened, its plateau, its last measures."""
+    return _outcome_table(runs, [run.outcome if run.ended else {} for run in runs], names or {})
+
+
+def _outcome_table(
+    runs: Sequence[Run], outcomes: Sequence[Mapping[str, Any]], names: Mapping[str, str]
+) -> Table:
+    ended = [outcome for outcome in outcomes if outcome]
+    events = list(dict.fromkeys(name for outcome in ended for name in events_of(outcome)))
+    phased = any(outcome.get("phases") for outcome in ended)
+    final = [name for name in FINAL if any(name in outcome["final"] for outcome in ended)]
     units = " or ".join(sorted({unit_of(run.about) for run in runs}))
-    table = plain_table(
-        ("run", "left"),
-        ("memorised at", "right"),
-        ("grokked at", "right"),
-        ("plateau", "right"),
-        ("test", "right"),
-        ("structure", "right"),
-        *([] if names else [("", "left")]),
-        caption=f"times in {units}; test: final accuracy on unseen examples; structure: share of "
-        "inputs that satisfy the structural condition",
-    )
-    for run in runs:
-        first = names.get(run.id) or run.id[:8]
+    meanings = [f"{FINAL[n][0]}: {measure_of(n).definition.rstrip('.').lower()}" for n in final]
+    columns = [f"{name} at" for name in events] or ["outcome"]
+    columns += ["plateau"] * phased + [FINAL[name][0] for name in final]
+    caption = "; ".join([f"times in {units}", *meanings])
+    table = plain_table("run", *columns, *[""] * (not names), right=columns, caption=caption)
+    for run, outcome in zip(runs, outcomes, strict=True):
+        cells = ["under way"]
+        if outcome.get("status") == "failed":
+            cells = [f"failed: not finite at epoch {outcome['failed_at']}"]
+        elif outcome:
+            found = events_of(outcome)
+            cells = [state_event(found[n]) if n in found else "-" for n in events] or ["finished"]
+            if phased:
+                cells.append(state_plateau(phases_of(outcome), outcome["epochs"]))
+            for name in final:
+                value = outcome["final"].get(name)
+                cells.append("-" if value is None else format(value, FINAL[name][1]))
         last = [] if names else [describe(run.about)]
-        if not run.ended:
-            table.add_row(first, "under way", *[""] * 4, *last)
-            continue
-        outcome = run.outcome
-        if outcome["status"] == "failed":
-            reason = f"failed: not finite at epoch {outcome['failed_at']}"
-            table.add_row(first, reason, *[""] * 4, *last)
-            continue
-        final = outcome["final"]
-        table.add_row(
-            first,
-            event_text(outcome["memorised"]),
-            event_text(outcome["grokked"]),
-            plateau_text(outcome),
-            _measured(final.get("test_accuracy"), ".3f"),
-            _measured(final.get("structure_share"), ".0%"),
-            *last,
-        )
+        first = names.get(run.id) or run.id[:8]
+        table.add_row(first, *cells, *[""] * (len(columns) - len(cells)), *last)
     return table
 
 
 def phase_table(runs: Sequence[Run], names: dict[str, str]) -> Table:
-    """A line a run: from when to when each of the four phases lasted."""
-    order = ("memorisation", "plateau", "resurgence", "grokking")
-    table = plain_table(
-        ("phases", "left"), *[(f"{i} {name}", "right") for i, name in enumerate(order, start=1)]
-    )
-    for run in runs:
-        if run.status == "finished":
-            found = {phase["name"]: phase for phase in run.outcome["phases"]}
-            table.add_row(names[run.id], *[phase_text(found[name]) for name in order])
+    """A line per run: from when to when each phase lasted."""
+    outcomes = {run.id: run.outcome for run in runs if run.ended}
+    found = {name: phases_of(outcome) for name, outcome in outcomes.items()}
+    order = list(dict.fromkeys(phase.name for phases in found.values() for phase in phases))
+    headings = [f"{i} {name}" for i, name in enumerate(order, start=1)]
+    table = plain_table("phases", *headings, right=headings)
+    for run, phases in found.items():
+        if outcomes[run]["status"] == "finished":
+            last = outcomes[run]["epochs"]
+            table.add_row(names[run], *[state_phase(phase, last) for phase in phases])
     return table
-
-
-def phase_text(phase: dict[str, Any]) -> str:
-    if phase["start"] is None:
-        return "not found"
-    return f"{phase['start']} to {'...' if phase['end'] is None else phase['end']}"
-
-
-def event_text(event: dict[str, Any]) -> str:
-    if event["observed_until"] is None:
-        return "not measured"
-    return f"not by {event['observed_until']}" if event["epoch"] is None else str(event["epoch"])
 
 
 def unit_of(spec: Spec) -> str:
     return "steps" if isinstance(spec, ObservedSpec) else "epochs"
 
 
-def _measured(value: float | None, form: str) -> str:
-    """A model of the user's own may lack a measure."""
-    return "-" if value is None else format(value, form)
-
-
-def plateau_text(outcome: dict[str, Any]) -> str:
-    plateau = next(phase for phase in outcome["phases"] if phase["name"] == "plateau")
-    if plateau["start"] is None:
-        return "none"
-    if plateau["end"] is None:
-        return f"{outcome['epochs'] - plateau['start']}+"
-    return str(plateau["end"] - plateau["start"])
-
-
 def show_run(run: Run) -> list[RenderableType]:
     """One run in full."""
-    heading = Text.assemble((run.id, "bold"), f"  {run.status}")
+    outcome = run.outcome if run.ended else {}
+    heading = Text.assemble((run.id, "bold"), f"  {outcome.get('status', 'partial')}")
     parts: list[RenderableType] = [heading, describe(run.about), ""]
-    if not run.ended:
+    if not outcome:
         rows = run.curve
         unit = unit_of(run.about).rstrip("s")
         parts.append(f"{len(rows)} rows so far, the last at {unit} {rows['epoch'][-1]}.")
         latest = {n: v for n, v in rows.row(-1, named=True).items() if isinstance(v, float)}
-        parts += ["", _measures("latest measure", latest)]
-        return parts
-    parts.append(outcome_table([run], {run.id: run.id[:8]}))
-    outcome = run.outcome
-    phases = plain_table(*[(name, "left") for name in ("phase", "from", "to", "rule")])
-    for phase in outcome["phases"]:
-        found = phase["start"] is not None
-        start = str(phase["start"]) if found else "not found"
-        end = "" if not found else "still going on" if phase["end"] is None else str(phase["end"])
-        phases.add_row(phase["name"], start, end, phase["rule"])
-    final = _measures("final measure", outcome["final"])
-    last = run.provenance["segments"][-1]
+        return [*parts, "", _measures("latest measure", latest)]
+    parts.append(_outcome_table([run], [outcome], {run.id: run.id[:8]}))
+    if found := phases_of(outcome):
+        phases = plain_table("phase", "from and to", "rule")
+        for phase in found:
+            phases.add_row(phase.name, state_phase(phase, outcome["epochs"]), phase.rule)
+        parts += ["", phases]
+    segments = run.provenance["segments"]
+    last = segments[-1]
     engine = "torch" if "torch" in last["versions"] else "jax"
+    seconds = sum(segment["seconds"] for segment in segments)
     made = (
-        f"Trained in {run.seconds:.1f} s, {last['execution']}, {last['threads']} thread(s), "
+        f"Trained in {seconds:.1f} s, {last['execution']}, {last['threads']} thread(s), "
         f"{engine} {last['versions'][engine]}; ended by {outcome['ended_by']}."
     )
-    return [*parts, "", phases, "", final, "", made]
+    return [*parts, "", _measures("final measure", outcome["final"]), "", made]
 
 
 def _measures(heading: str, values: Mapping[str, Any]) -> Table:
-    table = plain_table((heading, "left"), ("value", "right"))
+    table = plain_table(heading, "value", right=("value",))
     for name, value in values.items():
-        table.add_row(name, _cell(value))
+        table.add_row(name, cell(value))
     return table
 
 
 def certificate_table(summary: pl.DataFrame) -> Table:
-    """A line a certificate: how often it held, and by how much."""
-    table = plain_table(
-        ("certificate", "left"),
-        ("holds", "right"),
-        ("worst ratio", "right"),
-        ("median ratio", "right"),
-        ("remark", "left"),
-        caption="ratio: measured / bound, at most 1 where the statement holds",
-    )
+    """A line per certificate: how often it held, and by how much."""
+    numbers = ("holds", "worst ratio", "median ratio")
+    caption = "ratio: measured / bound, at most 1 where the statement holds"
+    table = plain_table("certificate", *numbers, "remark", right=numbers, caption=caption)
     for row in summary.iter_rows(named=True):
-        table.add_row(
-            f"{row['statement']:>2} {row['name']}",
-            f"{row['hold']} of {row['checks']}",
-            _cell(row["worst_ratio"]),
-            _cell(row["median_ratio"]),
-            row["note"],
-        )
+        held = f"{row['hold']} of {row['checks']}"
+        ratios = cell(row["worst_ratio"]), cell(row["median_ratio"])
+        table.add_row(f"{row['statement']:>2} {row['name']}", held, *ratios, row["note"])
     return table
 
 
 def frame_table(frame: pl.DataFrame) -> Table:
-    table = plain_table(*[(name, "left") for name in frame.columns])
+    table = plain_table(*frame.columns)
     for row in frame.iter_rows():
-        table.add_row(*map(_cell, row))
+        table.add_row(*map(cell, row))
     return table
-
-
-def _cell(value: Any) -> str:
-    if value is None:
-        return "-"
-    return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -15,9 +15,9 @@ import numpy as np
 from grokscope import cli
 from grokscope.bridge import CaptureError, Observer, ReadModule, StructuralPrior
 from grokscope.bridge.scoring import move
-from grokscope.draw.arms import group_runs
 from grokscope.draw.charts import CHARTS
 from grokscope.errors import SpecError, StoreError
+from grokscope.pages.reading import group_runs
 from grokscope.pages.run import AGAIN, WATCHED, render_page
 from grokscope.papers.structural_inference.certificates import certify, inapplicable
 from grokscope.store import Store
@@ -236,7 +236,8 @@ def test_without_an_oracle(make_nano, batch, store, capsys):
     assert "2 not applicable: needs the informative positions" in capsys.readouterr().out
     page = render_page(group_runs([run]))
     assert "Generalisation was not measured" in page
-    assert "Not measured in these runs." in page
+    assert "Has attention found the structure?" not in page
+    assert "Where attention looks" in page
     for kind in ("loss", "norm"):  # the page has the others
         assert CHARTS[kind](group_runs([run])).to_dict(validate=False), kind
 
@@ -304,7 +305,7 @@ def test_arms_of_a_prior(make_nano, batch, store):
             observer = Observer(model, "mine", prior=prior, seed=seed, store=store)
             observer.measure(0, batch)
             runs.append(observer.finish())
-    labels = {arm.label: len(arm.runs) for arm in group_runs(runs)}
+    labels = {arm.label: len(arm.readings) for arm in group_runs(runs)}
     assert labels == {"no prior": 2, "oracle prior, strength 0.5": 2}
 
 

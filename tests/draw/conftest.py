@@ -103,6 +103,37 @@ def make_run(tmp_path: Path) -> MakeRun:
     return make
 
 
+REGRESSION = {
+    "measure": "test_loss",
+    "threshold": 0.01,
+    "persistence": 3,
+    "epoch": 400,
+    "observed_until": 1000,
+}
+
+
+@pytest.fixture
+def regression(tmp_path: Path) -> Run:
+    """A run of a problem without tokens: losses, a measure of its own, one event, no phases."""
+    store = Store(tmp_path / "runs")
+    run = store.begin(BASE.replace(seed=77))
+    epochs = np.arange(0, 1001, 50, dtype=np.int32)
+    loss = np.exp(-epochs / 80).astype(np.float32)
+    curve = {"epoch": epochs, "train_loss": loss, "test_loss": 2 * loss, "residual_rank": 9 * loss}
+    outcome = {
+        "status": "finished",
+        "ended_by": "budget",
+        "failed_at": None,
+        "epochs": 1000,
+        "generalised": REGRESSION,
+        "final": {name: float(column[-1]) for name, column in curve.items() if name != "epoch"},
+    }
+    segment = {"seconds": 1.5, "commit": "abc1234", "backend": "cpu", "versions": {"jax": "1"}}
+    made = {"segments": [{**segment, "execution": "processes", "threads": 1}]}
+    store.finish(run, curve, {"w": np.zeros(1, np.float32)}, outcome, made)
+    return run
+
+
 @pytest.fixture
 def cases(make_run: MakeRun) -> dict[str, list[Run]]:
     """Every kind of input a figure may be asked to draw, few plots in all: drawing takes time."""

@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from grokscope.draw.arms import describe_task, group_runs, label_specs
+from grokscope.pages.labels import describe_task, label_specs, name_positions
+from grokscope.pages.reading import group_runs
 from grokscope.spec import RunSpec, TaskSpec
+from grokscope.tasks import build_task
 
 
 def specs(*changes: dict) -> list[RunSpec]:
@@ -19,7 +21,7 @@ def test_seeds_form_one_arm_in_the_given_order(make_run):
     ]
     arms = group_runs(runs)
     assert [arm.label for arm in arms] == ["oracle prior, strength 1", "no prior"]
-    assert [[run.id for run in arm.runs] for arm in arms] == [
+    assert [[reading.run_id for reading in arm.readings] for arm in arms] == [
         [runs[0].id, runs[2].id, runs[3].id],
         [runs[1].id],
     ]
@@ -28,7 +30,7 @@ def test_seeds_form_one_arm_in_the_given_order(make_run):
 def test_a_run_given_twice_counts_once(make_run):
     run = make_run()
     (arm,) = group_runs([run, run])
-    assert len(arm.runs) == 1
+    assert len(arm.readings) == 1
 
 
 def test_no_runs_no_arms():
@@ -47,7 +49,7 @@ def test_a_single_arm_is_named_after_its_task(make_run):
     [
         ([{"task.alphabet": 8}, {}], ["alphabet 8", "alphabet 1"]),
         ([{"optimiser.weight_decay": 0.0}, {}], ["weight decay 0", "weight decay 1"]),
-        ([{"model.heads": 4}, {}], ["4 heads", "1 head"]),
+        ([{"model.heads": 4}, {}], ["heads 4", "heads 1"]),
         (
             [{"prior.kind": "oracle", "prior.strength": 0.1}, {"prior.strength": 3.0}],
             ["oracle prior, strength 0.1", "no prior"],
@@ -60,7 +62,7 @@ def test_a_single_arm_is_named_after_its_task(make_run):
             [{"task.alphabet": 8, "prior.kind": "oracle"}, {}],
             ["alphabet 8, oracle prior, strength 1", "alphabet 1, no prior"],
         ),
-        ([{"optimiser.beta2": 0.98}, {}], ["optimiser.beta2=0.98", "optimiser.beta2=0.999"]),
+        ([{"optimiser.beta2": 0.98}, {}], ["beta2 0.98", "beta2 0.999"]),
         (
             [
                 {"interventions.frozen_attention": "teacher", "prior.teacher": "a" * 16},
@@ -87,3 +89,22 @@ def test_labels_say_what_sets_arms_apart(changes, labels):
 )
 def test_tasks_have_plain_names(task, name):
     assert describe_task(task) == name
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        TaskSpec(modulus=5),
+        TaskSpec(modulus=5, length=8),
+        TaskSpec(modulus=3, operands=3),
+        TaskSpec(kind="parity", operands=3, bits=10),
+        TaskSpec(modulus=5, positions="random", length=7),
+    ],
+)
+def test_positions_are_named_as_the_task_lays_them_out(task):
+    oracle = build_task(task).oracle
+    names = name_positions(RunSpec(task=task), oracle.shape[1])
+    always = (oracle > 0).all(axis=0)
+    assert [informative for _, informative in names] == always.tolist()
+    assert names[-1][0] == f"{oracle.shape[1] - 1} query"
+    assert sum("operand" in name for name, _ in names) == (task.operands if always.any() else 0)

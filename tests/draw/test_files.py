@@ -7,10 +7,10 @@ import sys
 
 import pytest
 
-from grokscope.draw.arms import group_runs
 from grokscope.draw.charts import CHARTS
 from grokscope.errors import SpecError, StoreError
 from grokscope.pages.files import save_chart, script_json
+from grokscope.pages.reading import group_runs
 
 
 def fetched(html: str) -> list[str]:

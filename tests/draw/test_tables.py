@@ -6,8 +6,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from grokscope.draw.reading import read_run
 from grokscope.draw.tables import attention_cells, clean, gather, thin
+from grokscope.pages.reading import read_run
 
 
 def test_thinning_keeps_spikes_ends_and_original_rows():

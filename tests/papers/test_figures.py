@@ -12,8 +12,9 @@ import pytest
 
 from grokscope.claims.evidence import Tables
 from grokscope.claims.studies import plan
+from grokscope.draw import marks, theme
+from grokscope.pages.book import Drawing
 from grokscope.pages.paper import draw_together
-from grokscope.papers.structural_inference.figures import marks
 from grokscope.papers.structural_inference.paper import PAPER
 
 STUDIES = {study.name: study for study in PAPER.studies}
@@ -90,20 +91,30 @@ def words(chart):
     return json.dumps(chart.to_dict(validate=False), ensure_ascii=False)
 
 
-@pytest.mark.parametrize("name", STUDIES)
-@pytest.mark.parametrize("make", [mixed, lambda item: make_up(item.spec, 500)])
-def test_whatever_runs_there_are_can_be_drawn(name, make):
+def first_regime(name, make):
+    """One regime is drawn as the next, and drawing takes seconds."""
     evidence = evidence_of(name, SCALE[name], make)
-    if SCALE[name] == "laptop":  # one regime is drawn as the next, and drawing takes seconds
-        regime = next(iter(evidence.samples))
-        evidence = replace(evidence, samples={regime: evidence.samples[regime]})
-    panels = STUDIES[name].draw(evidence)
+    regime = next(iter(evidence.samples))
+    return replace(evidence, samples={regime: evidence.samples[regime]})
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_whatever_runs_there_are_can_be_drawn(name):
+    """Missing, failed, censored and grokked ones; every run that has ended is in the picture."""
+    panels = STUDIES[name].draw(first_regime(name, mixed))
     assert panels
-    for panel in panels:
-        alt.Chart.from_dict(panel.chart.to_dict(validate=False))  # valid Vega-Lite
-    svg = draw_together(panels)
+    svg = draw_together([Drawing(panel) for panel in panels])
     assert svg.startswith("<svg")
     assert "NaN" not in svg
+    for panel in panels:
+        assert panel.title.capitalize() in svg
+        assert panel.note in svg
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_figures_are_valid_vega_lite(name):
+    for panel in STUDIES[name].draw(first_regime(name, lambda item: make_up(item.spec, 500))):
+        alt.Chart.from_dict(panel.chart.to_dict(validate=False))
 
 
 @pytest.mark.parametrize("name", STUDIES)
@@ -149,11 +160,11 @@ def test_a_censored_run_stands_at_its_budget_as_a_triangle(name):
     budget = next(iter(evidence.samples.values())).budget
     for panel in STUDIES[name].draw(evidence):
         drawn = points(panel.chart)
-        helped = [p for p in drawn if p["colour"] == marks.ORACLE]
-        others = [p for p in drawn if p["colour"] != marks.ORACLE]
+        helped = [p for p in drawn if p["colour"] == theme.PRIORS["oracle"]]
+        others = [p for p in drawn if p["colour"] != theme.PRIORS["oracle"]]
         assert {(p["ending"], p["value"]) for p in helped} == {(marks.CENSORED, budget)}
-        assert {(p["ending"], p["value"]) for p in others} == {(marks.GROKKED, 300)}
-        assert marks.ENDINGS[marks.CENSORED].startswith("triangle")
+        assert {(p["ending"], p["value"]) for p in others} == {(marks.REACHED, 300)}
+        assert marks.SHAPES[marks.CENSORED].startswith("triangle")
 
 
 def test_a_failed_run_is_a_cross_and_counted():
@@ -195,12 +206,13 @@ def test_the_law_is_drawn_where_all_its_runs_are_there():
     def law_of(make):
         chart = STUDIES["acceleration"].draw(evidence_of("acceleration", "laptop", make))[0].chart
         layers = chart.to_dict(validate=False)["layer"]
-        return [layer["data"]["values"] for layer in layers if layer["mark"]["type"] == "line"]
+        return next(la["data"]["values"] for la in layers if la["mark"]["type"] == "line")
 
     assert law_of(incomplete) == []
-    (line,) = law_of(lawful)
+    line = law_of(lawful)
+    assert line
     for place in line:
-        assert place["value"] == pytest.approx(300 + 10 / place["dose"], rel=0.05)
+        assert place["value"] == pytest.approx(300 + 10 / place["place"], rel=0.05)
 
 
 def test_the_map_says_never_and_shows_gaps():
@@ -212,7 +224,7 @@ def test_the_map_says_never_and_shows_gaps():
 
     epochs, starvation = STUDIES["map"].draw(evidence_of("map", "smoke", noisy))
     cells = {
-        (cell["alphabet"], cell["level"]): cell["text"]
+        (cell["x"], cell["y"]): cell["text"]
         for cell in epochs.chart.to_dict(validate=False)["data"]["values"]
     }
     assert cells == {(1, 0): "never", (29, 0): "never", (1, 1): "–", (29, 1): "450"}

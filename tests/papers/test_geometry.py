@@ -12,9 +12,9 @@ import pytest
 from test_figures import STUDIES, evidence_of, make_up, points
 
 import grokscope as gs
+from grokscope.draw import marks
 from grokscope.models import minimal, shape_of
-from grokscope.papers.structural_inference import heads, tasks, width
-from grokscope.papers.structural_inference.figures import geometry, marks
+from grokscope.papers.structural_inference import figures, heads, tasks, width
 from grokscope.tasks import build_task
 
 SMALL = gs.RunSpec().replace(**{"task.modulus": 7, "task.alphabet": 3, "model.hidden": 24})
@@ -162,8 +162,8 @@ def test_heads_are_drawn_by_their_numbers_and_never_below_the_axis():
         return {**row, "weakest_min": 0.4 if groks else 0.0, "best_head_min": 0.01}
 
     scatter, epochs = STUDIES["heads"].draw(evidence_of("heads", "laptop", split))
-    drawn = {(p["ending"], p["pooled"], p["best"]) for p in points(scatter.chart)}
-    assert drawn == {(marks.GROKKED, 0.4, 0.01), (marks.CENSORED, geometry.LEAST, 0.01)}
+    drawn = {(p["ending"], p["value"], p["place"]) for p in points(scatter.chart)}
+    assert drawn == {(marks.REACHED, 0.4, 0.01), (marks.CENSORED, figures.LEAST, 0.01)}
     assert epochs.title == "grok epoch"
     assert len(points(epochs.chart)) == 5 * 3
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
+from html import unescape
 
 import polars as pl
 import pytest
@@ -14,9 +15,9 @@ from grokscope.claims.evidence import Tables
 from grokscope.claims.judgements import Faster, Level, Share, Trend
 from grokscope.claims.studies import Claim, plan
 from grokscope.claims.verdicts import Estimate
+from grokscope.draw.words import state_effect
 from grokscope.errors import SpecError
 from grokscope.pages import paper as page
-from grokscope.pages.book import state_effect
 
 PAPER = tiny_paper.PAPER
 FASTER = Claim("faster", "It is faster.", Faster("a", "b", least=1.25))
@@ -56,17 +57,32 @@ def texts():
     return render(laptop=make_tables())
 
 
-def test_every_claim_has_its_row_with_verdict_effect_interval_and_seeds(texts):
+def rows_of(html):
+    """Text of the cells of every row of every table."""
+    rows = re.findall(r"<tr.*?</tr>", html, re.DOTALL)
+    cells = [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row, re.DOTALL) for row in rows]
+    return [[unescape(re.sub(r"<[^>]+>", " ", cell)) for cell in row] for row in cells]
+
+
+def test_every_claim_is_on_both_pages_with_its_verdict_and_effect(texts):
+    """The numbers are those of the findings, the HTML's those of the Markdown."""
     markdown, html = texts
+    book = page.Book.read(PAPER, {"laptop": make_tables()})
+    rows = [" | ".join(row) for row in rows_of(html)]
     for study in PAPER.studies:
         for claim in study.claims:
-            assert f"| {claim.says}<br>" in markdown
-            assert f">{claim.says}<small>{claim.test.effect}</small>" in html
             assert claim.test.describe() in markdown
-    assert "| claim | laptop, constant |" in markdown
-    assert "**inconclusive**<br>60 % (19 to 92 %), n\u00a05" in markdown
-    assert re.search(r"\*\*supported\*\*<br>4 \(.*4.*\), n\u00a05", markdown)
-    assert '<span class="chip supported">supported</span>' in html
+            assert claim.test.describe() in unescape(html)
+            for cell in book.cells(study, claim):
+                assert re.search(
+                    rf"{claim.says}.*\*\*{cell.ruling}\*\*<br>{re.escape(cell.detail)}", markdown
+                )
+                (row,) = [row for row in rows if row.startswith(claim.says)]
+                assert cell.ruling in row
+                assert cell.detail in row
+    rulings = {cell.ruling for cells in book.verdicts.values() for cell in cells}
+    assert rulings == {"supported", "inconclusive"}
+    assert set(re.findall(r'class="chip ([a-z-]+)"', html)) == rulings
 
 
 def test_the_brief_table_renews_a_readme(tmp_path):
@@ -86,13 +102,8 @@ def test_the_brief_table_renews_a_readme(tmp_path):
 
 
 def test_the_tally_is_counted(texts):
-    markdown, _ = texts
-    assert (
-        "Laptop scale: 1 supported, 1 inconclusive of 2 verdicts on claims of the paper."
-        in markdown
-    )
-    assert "- Main figures, supported wherever run: faster." in markdown
-    assert "- Open: groks." in markdown
+    for text in texts:
+        assert "1 supported, 1 inconclusive of 2 verdicts on claims of the paper" in text
 
 
 def test_a_missing_run_takes_the_verdict_away():
@@ -101,8 +112,8 @@ def test_a_missing_run_takes_the_verdict_away():
     assert "**supported**" not in markdown
     assert 'class="chip supported"' not in html
     assert "**not run**" in markdown
-    assert '<span class="chip not-run">not run</span>' in html
-    assert "9 of 10 runs, 5 of them shared with other studies; 9 core-minutes" in markdown
+    assert 'class="chip not-run"' in html
+    assert "9 of 10 runs" in markdown
 
 
 def test_smoke_is_shown_only_where_there_is_nothing_larger():
@@ -114,15 +125,17 @@ def test_smoke_is_shown_only_where_there_is_nothing_larger():
 
 
 def test_how_it_was_obtained(texts):
-    markdown, html = texts
-    for text in (markdown, html):
-        assert "grokscope reproduce tiny second --scale laptop" in text
-        assert "10 runs, 5 of them shared with other studies; 10 core-minutes" in text
-        assert "commit abc1234" in text
-        assert "jax 1.2" in text
-        assert PAPER.deviations[0] in text
-        assert PAPER.revisions[0] in text
-        assert PAPER.glossary["grokked"] in text
+    for text in texts:
+        for words in (
+            "grokscope reproduce tiny second --scale laptop",
+            "10 runs, 5 of them shared",
+            "abc1234",
+            "jax 1.2",
+            PAPER.deviations[0],
+            PAPER.revisions[0],
+            PAPER.glossary["grokked"],
+        ):
+            assert words in text
 
 
 def test_questions_of_ours_are_marked():
@@ -133,14 +146,13 @@ def test_questions_of_ours_are_marked():
     )
     markdown, html = render(paper, laptop=make_tables())
     assert "The prior is faster. *(our question)*" in markdown
-    assert 'The prior is faster. <span class="ours">our question</span>' in html
-    assert "1 supported of 1 verdicts on questions of ours" in markdown
+    assert re.search(r'The prior is faster\. <span class="ours">', html)
 
 
 def test_the_page_needs_nothing_else(texts):
     _, html = texts
     assert not re.search(r"<(script|link|img|iframe)\b", html)
-    assert not re.search(r"""(src|href)=["'](?!#)""", html)
+    assert not re.search(r"""\b(src|href)=["'](?!#)""", html)
     assert "@import" not in html
     assert set(re.findall(r"https?://[^\s\"'<]+", html)) <= {
         "http://www.w3.org/2000/svg",
@@ -152,16 +164,29 @@ def test_the_page_needs_nothing_else(texts):
     assert set(re.findall(r'href="#([^"]+)"', html)) <= set(names)
 
 
-def test_text_is_escaped():
+HOSTILE = (
+    "Is a < b | c & <script>alert(1)</script>?",
+    "![x](https://example.org/x.png) [y](https://example.org) *bold* _it_ `code` &lt;b&gt;",
+    "<br><img src=x onerror=alert(1)>\n# title",
+)
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_text_is_escaped(text):
+    """Whatever a claim, an arm or a remark holds is shown as it is, and nothing is fetched."""
     first, second = PAPER.studies
-    odd = dataclasses.replace(first.claims[0], says="Is a < b | c & <script>alert(1)</script>?")
-    paper = dataclasses.replace(PAPER, studies=(dataclasses.replace(first, claims=(odd,)), second))
+    odd = dataclasses.replace(first.claims[0], says=text)
+    study = dataclasses.replace(first, claims=(odd,), title=text, how=text, caption=text)
+    paper = dataclasses.replace(PAPER, studies=(study, second), summary=text)
     markdown, html = render(paper, laptop=make_tables())
-    assert "<script>" not in html
-    assert "a &lt; b | c &amp; &lt;script&gt;" in html
-    row = next(line for line in markdown.splitlines() if line.startswith("| Is a"))
-    assert "\\| c" in row
-    assert "<script>" not in row
+    assert not re.search(r"<(script|img|b>)|onerror=alert\(1\)>", html)
+    assert not re.search(r'(src|href)="(?!#)', html)
+    shown = re.sub(r"\s+", " ", text)
+    assert any(shown in " ".join(row).replace("  ", " ") for row in rows_of(html))
+    assert unescape(re.sub(r"\s+", " ", html)).count(shown) >= 3
+    row = next(line for line in markdown.splitlines() if line.endswith("n\u00a05 |"))
+    assert "<script" not in row
+    assert len(re.findall(r"(?<!\\)\|", row)) == 3
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from test_figures import evidence_of, make_up, words
 import grokscope as gs
 from grokscope.engine.planning import in_order
 from grokscope.papers.structural_inference import priors
-from grokscope.papers.structural_inference.figures.strips import TEACHING, draw_priors
+from grokscope.papers.structural_inference.figures import TEACHING, draw_priors
 from grokscope.papers.structural_inference.settings import settings
 
 SETTINGS = {setting.regime: setting for setting in settings("laptop")}

@@ -10,19 +10,14 @@ from rich.text import Text
 from grokscope.claims.evidence import Tables
 from grokscope.claims.reproduction import Work
 from grokscope.claims.studies import Planned, ScaleName, Study
-from grokscope.pages.book import state_effect
+from grokscope.draw.words import state_effect
 from grokscope.terminal import plain_table
 
 
 def plan_table(work: Work) -> Table:
-    """A line a study and setting: how many runs, how many of them the store has."""
-    table = plain_table(
-        ("study", "left"),
-        ("regime", "left"),
-        ("arms", "right"),
-        ("runs", "right"),
-        ("in the store", "right"),
-    )
+    """A line per study and setting: how many runs, and how many of them the store has."""
+    numbers = ("arms", "runs", "in the store")
+    table = plain_table("study", "regime", *numbers, right=numbers)
     have = {run.id for run in work.done}
     groups: dict[tuple[str, str], list[Planned]] = {}
     for item in work.planned:
@@ -38,16 +33,10 @@ RULING_STYLES = {"supported": "green", "contradicted": "red"}
 
 
 def verdict_table(studies: Sequence[Study], tables: Tables, scale: ScaleName) -> Table:
-    """A line a claim and regime: verdict, effect with interval, remark."""
-    table = plain_table(
-        ("claim", "left"),
-        ("regime", "left"),
-        ("verdict", "left"),
-        ("effect", "left"),
-        ("n", "right"),
-        ("", "left"),
-        caption=f"{scale} scale; intervals of 95 % over seeds, shares with bounds of 95 % each",
-    )
+    """A line per claim and regime: verdict, effect with interval, remark."""
+    caption = f"{scale} scale; intervals of 95 % over seeds, shares with bounds of 95 % each"
+    headings = ("claim", "regime", "verdict", "effect", "n", "")
+    table = plain_table(*headings, right=("n",), caption=caption)
     for study in studies:
         evidence = tables.evidence(study, scale)
         for claim in study.claims:

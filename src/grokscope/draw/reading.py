@@ -1,22 +1,39 @@
-"""A run as the report sees it: read once, whether it has ended or is still under way."""
+"""A run as charts and pages see it: plain data, whether it has ended or is still under way."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
-import polars as pl
+if TYPE_CHECKING:
+    import polars as pl
 
-from grokscope.errors import StoreError
-from grokscope.measures.outcomes import (
-    EventTime,
-    Phase,
-    find_events,
-    find_phases,
-)
-from grokscope.spec import ObservedSpec, Spec
-from grokscope.store import CURVE, Run, Status
+
+@dataclass(frozen=True)
+class Event:
+    """When a measure first stayed at its threshold for `persistence` rows."""
+
+    measure: str
+    threshold: float
+    persistence: int
+    epoch: int | None  # None: not seen
+    observed_until: int | None  # None: never measured
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A stretch of training. `start` is None where its rule did not find it, `end` is None where
+    it lasted to the end of the curve."""
+
+    name: str
+    start: int | None
+    end: int | None
+    rule: str
+
+    @property
+    def found(self) -> bool:
+        return self.start is not None
 
 
 @dataclass(frozen=True)
@@ -24,16 +41,24 @@ class Reading:
     """What is known of a run now. A run without rows has no events and no phases."""
 
     run_id: str
-    spec: Spec
-    status: Status
+    spec: Any
+    subject: str  # what the run is about, in words
+    status: Literal["finished", "failed", "partial"]
     curve: pl.DataFrame
-    memorised: EventTime | None
-    grokked: EventTime | None
+    events: Mapping[str, Event]  # by name, what the run is about last
     phases: tuple[Phase, ...]
     final: dict[str, float]  # the last row; NaN where it was not finite
-    failed_at: int | None
-    stopped_early: bool
-    segments: tuple[dict[str, Any], ...]  # provenance, a stretch of training each
+    failed_at: int | None = None
+    stopped_early: bool = False
+    segments: tuple[dict[str, Any], ...] = ()  # provenance, one entry per stretch of training
+    thresholds: Mapping[str, float] = field(default_factory=dict)  # by measure
+    positions: tuple[tuple[str, bool], ...] = ()  # name, and whether it is always informative
+    averaged: str = ""  # what attention is a mean over, besides inputs and seeds
+    watched: bool = False  # a model of the user's own
+
+    @property
+    def seed(self) -> int:
+        return self.spec.seed
 
     @property
     def epochs(self) -> int:
@@ -41,63 +66,48 @@ class Reading:
         return int(self.curve["epoch"][-1]) if len(self.curve) else 0
 
     @property
-    def structure_threshold(self) -> float:
-        """tau: as given, or half of the oracle's share on each informative position."""
-        if isinstance(self.spec, ObservedSpec):
-            return self.spec.training.structure_threshold  # 0 where no oracle was named
-        return self.spec.training.structure_threshold or 0.5 / self.spec.task.operands
+    def seconds(self) -> float:
+        """How long it trained."""
+        return sum(float(segment.get("seconds") or 0) for segment in self.segments)
 
     @property
     def unit(self) -> str:
-        """What time is counted in. The lab trains on all examples at once: there an epoch is a
-        step; in a loop of the user's it is a step that is counted."""
-        return "step" if isinstance(self.spec, ObservedSpec) else "epoch"
+        """What time is counted in. The lab trains on all examples at once, so an epoch is a step
+        there; in the user's own loop steps are counted."""
+        return "step" if self.watched else "epoch"
+
+    @property
+    def goal(self) -> str:
+        """Name of the last event, the one that the run is about; empty if it has none."""
+        return list(self.events)[-1] if self.events else ""
+
+    def time_of(self, event: str) -> int | None:
+        return self.events[event].epoch if event in self.events else None
 
 
-def read_run(run: Run) -> Reading:
-    """Everything the figures and the page need. The outcome of a run that is still under way is
-    found from its rows so far, by the same rules."""
-    ended = run.ended
-    curve = run.curve if (run.path / CURVE).exists() else pl.DataFrame({"epoch": []})
-    memorised: EventTime | None = None
-    grokked: EventTime | None = None
-    if ended:
-        outcome = run.outcome
-        memorised, grokked = (EventTime(**outcome[name]) for name in ("memorised", "grokked"))
-        phases = tuple(Phase(**phase) for phase in outcome["phases"])
-        final = {n: np.nan if v is None else float(v) for n, v in outcome["final"].items()}
-        failed_at, stopped = outcome["failed_at"], outcome["ended_by"] == "grokked"
-    else:
-        outcome, failed_at, stopped = {"status": "partial"}, None, False
-        phases, final = (), {}
-        if len(curve):
-            wanted = ("epoch", "train_accuracy", "test_accuracy", "divergence")
-            columns = {name: curve[name].to_numpy() for name in wanted if name in curve.columns}
-            events = find_events(columns, run.about)
-            memorised, grokked = events["memorised"], events["grokked"]
-            phases = tuple(find_phases(columns, run.about.training))
-            final = {
-                name: float(value)
-                for name, value in curve.row(-1, named=True).items()
-                if isinstance(value, int | float) and name != "epoch"
-            }
-    return Reading(
-        run_id=run.id,
-        spec=run.about,
-        status=outcome["status"],
-        curve=curve,
-        memorised=memorised,
-        grokked=grokked,
-        phases=phases,
-        final=final,
-        failed_at=failed_at,
-        stopped_early=stopped,
-        segments=_segments(run),
-    )
+@dataclass(frozen=True)
+class Arm:
+    """Runs that answer the same question with different seeds."""
+
+    label: str
+    readings: tuple[Reading, ...]
 
 
-def _segments(run: Run) -> tuple[dict[str, Any], ...]:
-    try:
-        return tuple(run.provenance.get("segments", ()))
-    except StoreError:  # provenance is a courtesy: its loss must not cost the figures
-        return ()
+def events_of(outcome: Mapping[str, Any]) -> dict[str, Event]:
+    """The events of an outcome by name: those on training examples first, those on unseen ones
+    last (the file of an outcome does not keep their order)."""
+    names = [item.name for item in fields(Event)]
+    events = {
+        name: Event(**{key: value[key] for key in names})
+        for name, value in outcome.items()
+        if isinstance(value, Mapping) and value.keys() >= set(names)
+    }
+    ranks = {"train": 0, "test": 2}
+    return dict(sorted(events.items(), key=lambda e: ranks.get(e[1].measure.partition("_")[0], 1)))
+
+
+def phases_of(outcome: Mapping[str, Any]) -> tuple[Phase, ...]:
+    """The phases of an outcome; none where the problem has none."""
+    names = [item.name for item in fields(Phase)]
+    found = outcome.get("phases") or ()
+    return tuple(Phase(**{key: phase[key] for key in names}) for phase in found)

@@ -1,7 +1,7 @@
-"""From curves to the small tables that are inlined in a chart.
+"""From curves to the small tables that go into a chart.
 
 A table has a column `epoch`, a column per measure and, for several runs, `measure_low` and
-`measure_high`. What cannot be drawn (NaN, infinity; zero and below on a log scale) is null.
+`measure_high`. What cannot be drawn (NaN, infinity; on a log scale also zero and below) is null.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def gather(
     """The table of an arm; `measures` maps names in the table to columns of the curves.
 
     Median and range cover the epochs that every run reached: beyond them the median would jump to
-    the runs that are left. Those stretches, and runs that failed, are strays.
+    the remaining runs. Those stretches, and runs that failed, are strays.
     """
     drawn = [r for r in readings if len(r.curve)]
     sound = [r for r in drawn if r.status != "failed"] or drawn
@@ -49,7 +49,8 @@ def gather(
         table = tables[0] if tables else empty
     else:
         end = min(r.epochs for r in sound)
-        table = spread([t.filter(pl.col("epoch") <= end) for t in tables], list(measures))
+        common = pl.concat(tables).filter(pl.col("epoch") <= end)
+        table = band(common, list(measures))
         # The first stray row repeats the last common one, so that no gap opens between the two.
         strays += [t.filter(pl.col("epoch") >= end) for t in tables if t["epoch"][-1] > end]
     return Lines(
@@ -72,23 +73,34 @@ def clean(curve: pl.DataFrame, measures: Mapping[str, str], positive: bool = Fal
     return curve.select(pl.col("epoch").cast(pl.Int64), *columns)
 
 
-def spread(tables: Sequence[pl.DataFrame], measures: Sequence[str]) -> pl.DataFrame:
+def band(rows: pl.DataFrame, measures: Sequence[str]) -> pl.DataFrame:
     """Median, lowest and highest over runs, at each epoch."""
     return (
-        pl.concat(tables)
-        .group_by("epoch")
+        rows.group_by("epoch")
         .agg(
-            *(pl.col(name).median().round_sig_figs(DIGITS) for name in measures),
+            *(pl.col(name).median() for name in measures),
             *(pl.col(name).min().alias(f"{name}_low") for name in measures),
             *(pl.col(name).max().alias(f"{name}_high") for name in measures),
         )
+        .with_columns(pl.all().exclude("epoch").round_sig_figs(DIGITS))
         .sort("epoch")
     )
 
 
+def band_of_runs(curves: pl.DataFrame, runs: Sequence[str], columns: Sequence[str]) -> pl.DataFrame:
+    """The same from a table of many runs' curves, at the epochs that all of these runs have. Empty
+    where a column is missing."""
+    if not runs or not {"run", "epoch", *columns} <= {*curves.columns}:
+        return pl.DataFrame()
+    # Other runs' rows may have other columns.
+    mine = curves.filter(pl.col("run").is_in(list(runs))).drop_nulls(list(columns))
+    shared = mine.filter(pl.len().over("epoch") == mine["run"].n_unique())
+    return band(shared, columns)
+
+
 def thin(table: pl.DataFrame, columns: Sequence[str], rows: int = ROWS) -> pl.DataFrame:
-    """At most `rows` rows, all of them original: half are evenly spaced; the others are, in each of
-    equal stretches, those at which some column is lowest or highest, so that no spike is lost."""
+    """At most `rows` of the rows. Half are evenly spaced; the others are those at which some column
+    is lowest or highest within each of several equal stretches, so that no spike is lost."""
     count = len(table)
     if count <= rows:
         return table
@@ -105,9 +117,9 @@ def thin(table: pl.DataFrame, columns: Sequence[str], rows: int = ROWS) -> pl.Da
 
 
 def attention_cells(readings: Sequence[Reading], columns: int, most: int) -> list[dict[str, Any]]:
-    """At most `most` cells of the heat map, in at most so many columns: mean attention at each
-    position over stretches of epochs, averaged over the runs that did not fail, as far as all of
-    them have come."""
+    """Cells of the heat map, at most `most` of them in at most so many columns: mean attention at
+    each position over stretches of epochs, averaged over the runs that did not fail, up to the
+    epoch that all of them have reached."""
     drawn = [r for r in readings if len(r.curve) and "attention" in r.curve.columns]
     sound = [r for r in drawn if r.status != "failed"] or drawn
     if not sound:
@@ -120,16 +132,10 @@ def attention_cells(readings: Sequence[Reading], columns: int, most: int) -> lis
     edges = np.linspace(0, rows - 1, columns + 1).astype(int)
     cells = []
     for start, end in itertools.pairwise(edges):
-        over = min(2 * end - start, rows - 1)
-        inside = weights[start : end + (end == rows - 1)]
-        for position, weight in enumerate(inside.mean(axis=0)):
+        # Cells reach under their right neighbours: no hairlines show between them.
+        until = int(epochs[min(2 * end - start, rows - 1)]) or 1
+        stretch = {"epoch": int(epochs[start]), "until": until}
+        for position, weight in enumerate(weights[start : end + (end == rows - 1)].mean(axis=0)):
             if np.isfinite(weight):
-                cell = {
-                    "epoch": int(epochs[start]),
-                    # Cells reach under their right neighbours: else hairlines show between them.
-                    "until": int(epochs[over]) or 1,
-                    "position": position,
-                    "attention": round(float(weight), 4),
-                }
-                cells.append(cell)
+                cells.append({**stretch, "position": position, "attention": round(weight, 4)})
     return cells

@@ -1,8 +1,8 @@
-"""What the pages of a paper say: verdicts in words, tallies, how everything was obtained."""
+"""What the pages of a paper are made from: its studies with their evidence, figures and verdicts,
+each read, drawn and judged once."""
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,46 +10,20 @@ from functools import cached_property
 from typing import Any
 
 from grokscope.claims.evidence import Evidence, Tables
-from grokscope.claims.judgements import Faster, Fastest, Share
 from grokscope.claims.studies import SCALES, Claim, Panel, Paper, ScaleName, Study
-from grokscope.claims.verdicts import Estimate, Finding, Ruling
+from grokscope.claims.verdicts import Finding, Ruling
+from grokscope.draw.words import state_effect
+from grokscope.pages.files import render_svg
 
-RULINGS: tuple[Ruling, ...] = ("supported", "contradicted", "inconclusive", "not run")
-KEY = (
-    "In every figure a dot is a run that grokked, a triangle one that had not when its budget "
-    "ended, a cross one that failed."
-)
-NOTE = (
-    "Effects stand with their 95 % intervals (shares of seeds with bounds of 95 % each, so the two "
-    "make a 90 % interval); n is the number of seeds. In an empty field the question is not asked."
-)
-GROUPS = (  # of the main figures' claims, over the settings in which they were run
-    "Main figures, supported wherever run",
-    "Supported in some settings, open in others",
-    "Supported in some settings, contradicted in others",
-    "Contradicted in some settings, open in others",
-    "Contradicted wherever run",
-    "Open",
-)
-RULES = (
-    "Every claim names an effect, and the smallest value of it that would matter, before any run "
-    "is trained. Supported: the whole 95 % interval is at or beyond that value. Contradicted: the "
-    "whole interval falls short of it. Inconclusive: the interval holds it, or a run failed, or "
-    "has no such number (no plateau to measure, say), or the control without which there is "
-    "nothing to compare failed as well. Not run: a run is missing.",
-    "Intervals of medians, means and fits come from resampling seeds, all arms of a seed together, "
-    "since they share their data. Five seeds have 3,125 resamples and each is taken. The plain "
-    "percentile interval of so few is too short; the expanded one (Hesterberg 2015) and Student's, "
-    "with the spread of the resamples, are both taken, and the wider end counts. Shares of seeds "
-    "have Clopper-Pearson bounds of 95 % each.",
-    "A run that did not grok within its budget is censored: its grok time counts as later than any "
-    "other, and is neither dropped nor set to the budget (but for the share of a gain, which needs "
-    "a number: there a median that was never reached stands at the budget, and decides nothing "
-    "that this could have made easier). A claim of being faster must also pass a log-rank "
-    "test by all permutations of the labels; one of being as fast need not.",
-    "Each claim is judged on its own in each setting. No correction is made for their number, so "
-    "of many verdicts a few will be wrong by chance.",
-)
+FATES = {  # of a claim, by the verdicts in all settings in which it was run
+    "s": "Main figures, supported wherever run",
+    "is": "Supported in some settings, open in others",
+    "cs": "Supported in some settings, contradicted in others",
+    "cis": "Supported in some settings, contradicted in others",
+    "ci": "Contradicted in some settings, open in others",
+    "c": "Contradicted wherever run",
+    "i": "Open",
+}
 
 
 @dataclass(frozen=True)
@@ -70,10 +44,6 @@ class Cell:
         return self.finding.ruling
 
     @property
-    def seeds(self) -> str:
-        return f"n\u00a0{self.finding.estimate.n}" if self.finding.estimate else ""
-
-    @property
     def short(self) -> str:
         """The effect, or in a word why there is none."""
         return self.effect or self.finding.remark.partition(";")[0]
@@ -81,7 +51,19 @@ class Cell:
     @property
     def detail(self) -> str:
         """The same with the number of seeds."""
-        return f"{self.effect}, {self.seeds}" if self.effect else self.short
+        n = self.finding.estimate.n if self.finding.estimate else 0
+        return f"{self.effect}, n\u00a0{n}" if self.effect else self.short
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A panel of a figure, drawn when it is first looked at."""
+
+    panel: Panel
+
+    @cached_property
+    def svg(self) -> str:
+        return render_svg(self.panel.chart)
 
 
 @dataclass(frozen=True)
@@ -90,8 +72,9 @@ class Part:
 
     paper: Paper
     evidence: Evidence
-    elsewhere: frozenset[str]
-    """Runs that other studies use."""
+    rows: Mapping[str, Mapping[str, Any]]  # its runs by name
+    missing: int
+    shared: int  # runs that other studies use, too
 
     @property
     def figure(self) -> str:
@@ -102,34 +85,17 @@ class Part:
         return self.evidence.study.draw(self.evidence) if self.evidence.present else ()
 
     @cached_property
+    def drawings(self) -> list[Drawing]:
+        return [Drawing(panel) for panel in self.panels]
+
+    @cached_property
     def reading(self) -> str:
         study = self.evidence.study
         return study.read(self.evidence) if study.read and self.evidence.present else ""
 
     @property
-    def command(self) -> str:
-        return (
-            f"grokscope reproduce {self.paper.name} {self.evidence.study.name} "
-            f"--scale {self.evidence.scale}"
-        )
-
-    @property
-    def obtained(self) -> str:
-        """Runs, how many are shared, compute and commits, in a sentence or two."""
-        rows, missing = _rows(self.evidence)
-        total = len(rows) + len(missing)
-        if not rows:
-            return f"None of {total} runs has been trained."
-        shared = sum(name in self.elsewhere for name in rows)
-        minutes = sum(row["seconds"] for row in rows.values()) / 60
-        commits = ", ".join(sorted({row["commit"] for row in rows.values()}))
-        if "+" in commits:
-            commits += " (+: and changes that were not committed)"
-        count = f"{total} runs" if not missing else f"{len(rows)} of {total} runs"
-        return (
-            f"{count}, {shared} of them shared with other studies; {minutes:,.0f} core-minutes of "
-            f"training; commit {commits}."
-        )
+    def commits(self) -> list[str]:
+        return sorted({row["commit"] for row in self.rows.values()})
 
 
 @dataclass(frozen=True)
@@ -147,12 +113,21 @@ class Book:
         studies: dict[str, dict[ScaleName, Part]] = {study.name: {} for study in paper.studies}
         for scale, table in shown.items():
             found = {s.name: table.evidence(s, scale) for s in paper.studies if s.settings(scale)}
-            # A study of the appendix that has hardly been begun would only fill pages.
-            found = {n: e for n, e in found.items() if not e.study.appendix or _half_run(e)}
-            used = {name: set(_rows(evidence)[0]) for name, evidence in found.items()}
-            for name, evidence in found.items():
-                others = [runs for other, runs in used.items() if other != name]
-                studies[name][scale] = Part(paper, evidence, frozenset().union(*others))
+            slots = {name: _slots(evidence) for name, evidence in found.items()}
+            runs = {
+                n: {i: row for i, row in s.items() if row is not None} for n, s in slots.items()
+            }
+            # A study of the appendix that has hardly begun would only fill pages.
+            kept = [
+                name
+                for name, evidence in found.items()
+                if not evidence.study.appendix or 2 * len(runs[name]) >= len(slots[name])
+            ]
+            users = Counter(run for name in kept for run in runs[name])
+            for name in kept:
+                shared = sum(users[run] > 1 for run in runs[name])
+                missing = len(slots[name]) - len(runs[name])
+                studies[name][scale] = Part(paper, found[name], runs[name], missing, shared)
         return cls(paper, shown, studies)
 
     @property
@@ -161,10 +136,9 @@ class Book:
         return [study for study in self.paper.studies if self.studies[study.name]]
 
     @property
-    def waiting(self) -> str:
-        """The studies that have none since most of their runs are missing, in a sentence."""
-        names = [f"{s.source} ({s.name})" for s in self.paper.studies if not self.studies[s.name]]
-        return f"Not run yet: {', '.join(names)}." if names else ""
+    def waiting(self) -> list[Study]:
+        """The studies that have none because most of their runs are missing."""
+        return [study for study in self.paper.studies if not self.studies[study.name]]
 
     def parts(self) -> Iterator[Part]:
         for parts in self.studies.values():
@@ -186,15 +160,14 @@ class Book:
     def cells(self, study: Study, claim: Claim) -> list[Cell]:
         return self.verdicts[study.name, claim.name]
 
-    def blocks(self) -> list[tuple[list[str], list[Study]]]:
+    def blocks(self, brief: bool = False) -> list[tuple[list[str], list[Study]]]:
         """Tables of verdicts: settings as columns, and the studies that have them. The appendix
-        has tables of its own, and so has a study with settings of its own."""
-        common = [s for s in self.paper.studies if self._regimes(s) <= set(self.paper.regimes)]
-        others = [[s] for s in self.paper.studies if s not in common]
-        main = [study for study in common if not study.appendix]
-        appendix = [study for study in common if study.appendix]
+        has tables of its own, and so has a study with settings of its own. In brief without the
+        appendix, and without studies that ask only questions of ours."""
+        common = [s for s in self.shown if self._regimes(s) <= set(self.paper.regimes)]
+        groups = [[s for s in common if s.appendix == appendix] for appendix in (False, True)]
         blocks = []
-        for studies in [main, appendix, *others]:
+        for studies in [*groups, *([s] for s in self.shown if s not in common)]:
             wheres = {
                 f"{scale}, {regime}": None
                 for scale in self.tables
@@ -202,109 +175,45 @@ class Book:
                 if scale in self.studies[study.name]
                 for regime in self.studies[study.name][scale].evidence.samples
             }
-            if wheres:
+            if brief:
+                studies = [s for s in studies if not (s.appendix or all(c.ours for c in s.claims))]
+            if wheres and studies:
                 blocks.append((list(wheres), studies))
         return blocks
 
     def _regimes(self, study: Study) -> set[str]:
         return {
-            regime for part in self.studies[study.name].values() for regime in part.evidence.samples
+            name for part in self.studies[study.name].values() for name in part.evidence.samples
         }
 
     def counts(self, scale: ScaleName, ours: bool, appendix: bool) -> Counter[str]:
+        """Verdicts at a scale by what they say."""
         return Counter(
             cell.ruling
             for study in self.paper.studies
-            if study.appendix == appendix
             for claim in study.claims
-            if claim.ours == ours
             for cell in self.cells(study, claim)
-            if cell.scale == scale
+            if (cell.scale, claim.ours, study.appendix) == (scale, ours, appendix)
         )
 
-    def tally(self) -> list[str]:
-        """What became of the claims, a sentence a scale, and one for its appendix."""
-        lines = []
-        for scale in self.tables:
-            for appendix, where in ((False, ""), (True, ", appendix")):
-                theirs, ours = (self.counts(scale, mine, appendix) for mine in (False, True))
-                line = f"{scale.capitalize()} scale{where}: {_enumerate(theirs)} on claims of the "
-                line += "paper" + (f"; {_enumerate(ours)} on questions of ours." if ours else ".")
-                if theirs or ours:
-                    lines.append(line)
-        return lines
-
-    def uniform(self) -> dict[str, list[str]]:
-        """Claims of the paper's main figures by what became of them over all settings in which they
-        were run."""
-        everywhere, partly, mixed, failing, nowhere, undecided = GROUPS
-        groups: dict[str, list[str]] = {name: [] for name in GROUPS}
+    def fates(self) -> dict[str, list[str]]:
+        """Claims of the paper's main figures by what became of them over all settings."""
+        groups: dict[str, list[str]] = {fate: [] for fate in FATES.values()}
         for study in self.paper.studies:
             for claim in study.claims:
                 rulings = {cell.ruling for cell in self.cells(study, claim)} - {"not run"}
-                if study.appendix or claim.ours or not rulings:
-                    continue
-                if {"supported", "contradicted"} <= rulings:
-                    group = mixed
-                elif "supported" in rulings:
-                    group = everywhere if len(rulings) == 1 else partly
-                elif "contradicted" in rulings:
-                    group = nowhere if len(rulings) == 1 else failing
-                else:
-                    group = undecided
-                groups[group].append(claim.name)
-        return {group: names for group, names in groups.items() if names}
-
-    def provenance(self) -> list[str]:
-        lines = []
-        for scale, table in self.tables.items():
-            minutes = table.runs["seconds"].sum() / 60
-            versions = table.about.get("versions", {})
-            named = ", ".join(f"{name} {value}" for name, value in sorted(versions.items()))
-            lines.append(
-                f"{scale.capitalize()} scale: {len(table.runs)} runs, {minutes:,.0f} core-minutes"
-                + (f"; {named}." if named else ".")
-            )
-        return lines
+                if rulings and not (study.appendix or claim.ours):
+                    groups[FATES["".join(sorted(ruling[0] for ruling in rulings))]].append(
+                        claim.name
+                    )
+        return {fate: names for fate, names in groups.items() if names}
 
 
-def state_effect(claim: Claim, estimate: Estimate | None) -> str:
-    """An effect with its interval in words; empty if there is none."""
-    if estimate is None:
-        return ""
-    value, low, high = estimate.value, estimate.low, estimate.high
-    if isinstance(claim.test, Share):
-        return f"{value:.0%} ({100 * low:.0f} to {100 * high:.0f} %)".replace("%", " %", 1)
-    if isinstance(claim.test, Faster | Fastest):
-        if math.isnan(value):
-            return "neither median is reached"
-        if math.isinf(value):
-            least = f"at least {low:.2g}: " if 0 < low < math.inf else ""
-            return f"{least}the slower arm's median is never reached"
-        if value == 0:
-            most = f"at most {high:.2g}: " if 0 < high < math.inf else ""
-            return f"{most}the median of the arm that ought to be faster is never reached"
-    return str(estimate)
-
-
-def _enumerate(counts: Counter[str]) -> str:
-    total = sum(counts.values())
-    named = ", ".join(f"{counts[ruling]} {ruling}" for ruling in RULINGS if counts[ruling])
-    return f"{named} of {total} verdicts"
-
-
-def _half_run(evidence: Evidence) -> bool:
-    rows, missing = _rows(evidence)
-    return len(rows) >= len(missing)
-
-
-def _rows(evidence: Evidence) -> tuple[dict[str, Mapping[str, Any]], set[str]]:
-    """The runs that a study has, by name, and those that it lacks; arms may share some."""
-    slots = {
+def _slots(evidence: Evidence) -> dict[str, Mapping[str, Any] | None]:
+    """Every planned run by name, None where it is missing; arms may share some."""
+    return {
         spec.id: row
         for sample in evidence.samples.values()
         for arm in sample.arms.values()
         for spec, row in zip(arm.specs, arm.rows, strict=True)
     }
-    present = {name: row for name, row in slots.items() if row is not None}
-    return present, slots.keys() - present.keys()

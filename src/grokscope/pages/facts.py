@@ -1,196 +1,139 @@
-"""What the page says about runs, in words. Every sentence is derived from outcomes: none is stated
-that the runs at hand do not show."""
+"""What became of runs, in sentences that follow from their outcomes."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from grokscope.draw.reading import Reading
-from grokscope.measures.outcomes import EventTime, Phase
-
-PHASES = {
-    "memorisation": "the training examples are learnt by heart",
-    "plateau": "training examples are right, unseen ones are not, and nothing seems to move",
-    "resurgence": "attention begins to move towards the positions that matter",
-    "grokking": "accuracy on unseen examples climbs to the threshold",
-}
+from grokscope.draw.glossary import measure_of
+from grokscope.draw.reading import Arm, Event, Reading
+from grokscope.draw.words import count, join, share, state_event
 
 
-def share(value: float) -> str:
-    """A share in per cent that never rounds to all or to nothing."""
-    if not math.isfinite(value):
-        return "not a number"
-    if 0.9995 <= value < 1:
-        return "over 99.9\u00a0%"
-    if 0 < value < 0.0005:
-        return "under 0.1\u00a0%"
-    return f"{100 * value:.1f}".removesuffix(".0") + "\u00a0%"
+def tell_event(reading: Reading, name: str) -> str:
+    """When an event happened in a run, or up to when it had not."""
+    event = reading.events.get(name)
+    return state_event(event, reading.unit, reading.status, reading.failed_at)
 
 
-def count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" + "s" * (number != 1)
-
-
-def join(parts: Sequence[str]) -> str:
-    """a, b and c"""
-    return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
-
-
-def state_event(reading: Reading, event: EventTime | None) -> str:
-    """When it happened, or up to when it had not."""
-    if event is None:
-        return "no rows yet"
-    unit = reading.unit
-    if event.epoch is not None:
-        return f"{unit} {event.epoch:,}"
-    if event.observed_until is None:
-        return "not measured"
-    if reading.status == "failed":
-        return f"not before it failed at {unit} {reading.failed_at:,}"
-    if reading.status == "partial":
-        return f"not yet, at {unit} {event.observed_until:,}"
-    return f"not within {count(event.observed_until, unit)}"
-
-
-def state_plateau(reading: Reading) -> str:
-    plateau = next((phase for phase in reading.phases if phase.name == "plateau"), None)
-    if plateau is None or plateau.start is None:
-        return "none found"
-    if plateau.end is None:
-        return f"at least {count(reading.epochs - plateau.start, reading.unit)}"
-    return count(plateau.end - plateau.start, reading.unit)
-
-
-def state_phase(reading: Reading, phase: Phase) -> str:
-    if phase.start is None:
-        return "not found"
-    if phase.end is None:
-        return f"{phase.start:,} to {reading.epochs:,}, not over"
-    return f"{phase.start:,} to {phase.end:,}"
-
-
-def state_accuracy(reading: Reading) -> tuple[str, str]:
+def tell_accuracy(reading: Reading) -> tuple[str, str]:
     """Final test accuracy, and the part of it that mirrored training examples cannot explain."""
     if "test_accuracy" not in reading.final:
         return ("not measured" if len(reading.curve) else "no rows yet"), ""
-    rest = reading.final.get("test_accuracy_unmirrored", math.nan)
-    mirrored = reading.final.get("test_accuracy_mirrored", math.nan)
+    ends = ("", "_mirrored", "_unmirrored")
+    value, mirrored, rest = (reading.final.get(f"test_accuracy{e}", math.nan) for e in ends)
     known = math.isfinite(rest) and math.isfinite(mirrored)
-    return share(reading.final["test_accuracy"]), f"{share(rest)} unmirrored" if known else ""
+    return share(value), f"{share(rest)} unmirrored" if known else ""
 
 
-def state_structure(reading: Reading) -> tuple[str, str]:
+def tell_structure(reading: Reading) -> tuple[str, str]:
     """Share of inputs that satisfy the structural condition, and the weakest weight of all."""
     if "structure_share" not in reading.final:
         return ("no oracle" if len(reading.curve) else "no rows yet"), ""
     weakest = reading.final.get("weakest_min", math.nan)
-    tau = f"at τ\u00a0=\u00a0{reading.structure_threshold:.3g}"
-    least = f"weakest weight {weakest:.3g}" if math.isfinite(weakest) else "weakest weight unknown"
-    return f"{share(reading.final['structure_share'])} of inputs", f"{tau}; {least}"
+    least = f"{weakest:.3g}" if math.isfinite(weakest) else "unknown"
+    more = f"at τ\u00a0=\u00a0{reading.thresholds['weakest_min']:.3g}; weakest weight {least}"
+    return f"{share(reading.final['structure_share'])} of inputs", more
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """The outcome of an arm: a headline, and sentences."""
-
-    headline: str
-    detail: str
-
-
-def judge(readings: Sequence[Reading]) -> Verdict:
-    """What became of the runs of one arm."""
+def judge(readings: Sequence[Reading]) -> tuple[str, str]:
+    """What became of the runs of one arm: a headline, and sentences."""
     if len(readings) == 1:
         return _judge_one(readings[0])
     total, unit = len(readings), readings[0].unit
-    times = sorted(_epochs(readings, "grokked"))
-    headline = f"{len(times)} of {total} seeds grokked"
+    names = list(dict.fromkeys(name for reading in readings for name in reading.events))
+    if not names:
+        return f"{total} runs", "No event has been seen so far."
     sentences = []
-    memorised = sorted(_epochs(readings, "memorised"))
-    if memorised:
-        many = "All" if len(memorised) == total else f"{len(memorised)} of {total}"
-        sentences.append(f"{many} memorised, {_range(memorised, unit)}.")
-    else:
-        sentences.append("None memorised its training examples.")
-    if times:
-        sentences.append(f"Grokked {_range(times, unit)}.")
-    rest = [state_event(r, r.grokked) for r in readings if not _happened(r.grokked)]
+    for name in names:
+        times = times_of(readings, name)
+        many = "All" if len(times) == total else f"{len(times)} of {total}" if times else "None"
+        span = [f"{time:,}" for time in dict.fromkeys(times[:1] + times[-1:])]
+        when = f", at {unit}{'s' * (len(span) > 1)} {' to '.join(span)}" if span else ""
+        sentences.append(f"{many} {name}{when}.")
+    goal = names[-1]
+    times = times_of(readings, goal)
+    rest = [tell_event(r, goal) for r in readings if r.time_of(goal) is None]
     if rest:
-        who = f"The other{'s' * (len(rest) > 1)}" if times else "Grokked"
-        sentences.append(f"{who}: {_tally(rest)}.")
-    lost = sum(map(_lost, readings))
+        who = f"The other{'s' * (len(rest) > 1)}" if times else goal.capitalize()
+        counts = Counter(rest).items()
+        tally = join([f"{n} {text}" for text, n in counts]) if len(counts) > 1 else rest[0]
+        sentences.append(f"{who}: {tally}.")
+    lost = sum(r.time_of(goal) is not None and _ends_above(r, goal) is False for r in readings)
     if lost:
         sentences.append(f"{lost} of them ended below the threshold again.")
-    return Verdict(headline, " ".join(sentences))
+    return f"{len(times)} of {total} seeds {goal}", " ".join(sentences)
 
 
-def _judge_one(reading: Reading) -> Verdict:
-    memorised, grokked = reading.memorised, reading.grokked
-    if memorised is None or grokked is None:
-        return Verdict("No rows yet", "The run has begun, but nothing has been measured so far.")
+def _judge_one(reading: Reading) -> tuple[str, str]:
+    unit, goal = reading.unit, reading.goal
+    if not goal:
+        if len(reading.curve):
+            return f"{count(reading.epochs, unit)} trained", "No event was looked for."
+        return "No rows yet", "The run has begun, but nothing has been measured so far."
+    event = reading.events[goal]
     sentences = []
-    learnt, unit = memorised.epoch, reading.unit
-    if learnt is None:
-        sentences.append(f"Memorised: {state_event(reading, memorised)}.")
-    if grokked.epoch is not None:
-        headline = f"Grokked at {unit} {grokked.epoch:,}"
-        if learnt is not None and grokked.epoch > learnt:
-            later = count(grokked.epoch - learnt, unit)
-            sentences.append(f"It had memorised its training examples by {unit} {learnt:,}.")
-            sentences.append(f"Unseen examples followed {later} later.")
-        elif learnt is not None:
-            sentences.append("Unseen examples were right no later than the training examples.")
-    else:
-        headline = {
-            "failed": f"Failed at {unit} {reading.failed_at or 0:,}",
-            "partial": f"Not grokked yet, at {unit} {reading.epochs:,}",
-        }.get(reading.status, f"Not grokked within {count(reading.epochs, unit)}")
-        if grokked.observed_until is None:
-            headline = "Generalisation was not measured"
-        if reading.status == "failed":
-            sentences.append("Numbers were no longer finite, so the run was ended.")
-        if learnt is not None:
-            accuracy = reading.final.get("test_accuracy", math.nan)
-            tail = f"; {share(accuracy)} of unseen examples were right in the end"
-            if reading.status == "partial":
-                tail = f"; {share(accuracy)} of unseen examples are right so far"
-            tail = tail if math.isfinite(accuracy) else ""
-            sentences.append(f"It memorised its training examples by {unit} {learnt:,}{tail}.")
-        if _above(reading):
-            rows = count(reading.spec.training.persistence, "row")
-            sentences.append(
-                f"Its last test accuracy reaches the threshold, but was not held there for {rows}."
-            )
-    if _lost(reading):
-        final = share(reading.final["test_accuracy"])
-        sentences.append(f"Its last test accuracy, {final}, is below the threshold again.")
+    for name in list(reading.events)[:-1]:
+        time = reading.time_of(name)
+        if time is None:
+            sentences.append(f"{name.capitalize()}: {tell_event(reading, name)}.")
+        elif event.epoch is None:
+            sentences.append(f"It {name} by {unit} {time:,}.")
+        elif event.epoch > time:
+            later = count(event.epoch - time, unit)
+            sentences.append(f"It had {name} by {unit} {time:,}, and {goal} {later} later.")
+        else:
+            sentences.append(f"It {goal} no later than it {name} ({unit} {time:,}).")
+    headline = f"Not {goal} within {count(reading.epochs, unit)}"
+    if event.epoch is not None:
+        headline = f"{goal.capitalize()} at {unit} {event.epoch:,}"
+    elif event.observed_until is None:
+        headline = "Generalisation was not measured"
+    elif reading.status == "failed":
+        headline = f"Failed at {unit} {reading.failed_at or 0:,}"
+    elif reading.status == "partial":
+        headline = f"Not {goal} yet, at {unit} {reading.epochs:,}"
+    if reading.status == "failed":
+        sentences.append("Numbers were no longer finite, so the run was ended.")
+    sentences += _last_value(reading, event, goal)
     if reading.stopped_early:
-        sentences.append("It was stopped once it had grokked.")
-    return Verdict(headline, " ".join(sentences))
+        sentences.append(f"It was stopped once it had {goal}.")
+    return headline, " ".join(sentences)
 
 
-def compare(first: Sequence[Reading], second: Sequence[Reading], names: tuple[str, str]) -> str:
-    """Which of two arms grokked sooner: only where no run speaks against it."""
-    if not _epochs([*first, *second], "grokked"):
-        return "No run of either arm has grokked so far as it was followed."
-    for early, late, name, other in (
-        (first, second, names[0], names[1]),
-        (second, first, names[1], names[0]),
-    ):
-        times = _epochs(early, "grokked")
-        bounds = [
-            (r.grokked.observed_until or 0) if r.grokked.epoch is None else r.grokked.epoch
-            for r in late
-            if r.grokked is not None
-        ]
-        if len(times) == len(early) and len(bounds) == len(late) and max(times) < min(bounds):
-            sure = _chance(len(early), len(late))
-            runs = f"Every “{name}” run" if len(early) > 1 else f"The “{name}” run"
-            others = "any" if len(late) > 1 else "the"
-            return f"{runs} grokked before {others} “{other}” run had. {sure}"
-    return "Neither arm is ahead in every run: their grok times overlap, or too few are known."
+def _last_value(reading: Reading, event: Event, goal: str) -> list[str]:
+    """What the last row says of an event whose measure is a share; nothing if it is no news."""
+    above = _ends_above(reading, goal)
+    if above is None:
+        return []
+    name, value = measure_of(event.measure).noun, share(reading.final[event.measure])
+    if event.epoch is not None:
+        return [] if above else [f"Its last {name}, {value}, is below the threshold again."]
+    if above:
+        rows = count(event.persistence, "row")
+        return [f"Its last {name} reaches the threshold, but was not held there for {rows}."]
+    return [f"Its last {name} {'is' if reading.status == 'partial' else 'was'} {value}."]
+
+
+def compare(first: Arm, second: Arm) -> str:
+    """Which of two arms got there sooner: only where no run speaks against it."""
+    readings = (*first.readings, *second.readings)
+    goal = next((reading.goal for reading in readings if reading.goal), "")
+    if not goal:
+        return ""
+    if not times_of(readings, goal):
+        return f"No run of either arm has {goal} so far."
+    for early, late in ((first, second), (second, first)):
+        times = times_of(early.readings, goal)
+        events = [r.events[goal] for r in late.readings if goal in r.events]
+        bounds = [e.epoch if e.epoch is not None else e.observed_until or 0 for e in events]
+        n, m = len(early.readings), len(late.readings)
+        if len(times) == n and len(bounds) == m and max(times) < min(bounds):
+            runs = f"Every “{early.label}” run" if n > 1 else f"The “{early.label}” run"
+            others = "any" if m > 1 else "the"
+            return f"{runs} {goal} before {others} “{late.label}” run had. {_chance(n, m)}"
+    return "Neither arm is ahead in every run: their times overlap, or too few are known."
 
 
 def _chance(first: int, second: int) -> str:
@@ -198,106 +141,35 @@ def _chance(first: int, second: int) -> str:
     `first` places among all is equally likely."""
     if first == second == 1:
         return "With one run each that is weak evidence: luck alone gives this order half the time."
-    ways = math.comb(first + second, first)
-    return (
-        f"With {first} runs against {second}, luck alone gives this order once in {ways:,} times."
+    ways = f"once in {math.comb(first + second, first):,} times"
+    return f"With {first} runs against {second}, luck alone gives this order {ways}."
+
+
+def rules_of(readings: Sequence[Reading]) -> list[str]:
+    """What each event means in these runs."""
+    rules = Counter(
+        (name, measure_of(e.measure).noun, e.threshold, e.persistence)
+        for reading in readings
+        for name, e in reading.events.items()
     )
+    return [
+        f"{name.capitalize()} means that the {measure} reaches {threshold:g} and stays there for "
+        f"{count(rows, 'logged row')} in a row"
+        + (f" (in {count(number, 'run')})." if number < len(readings) else ".")
+        for (name, measure, threshold, rows), number in rules.items()
+    ]
 
 
-def doubts(arms: Sequence[tuple[str, Sequence[Reading]]]) -> list[str]:
-    """How sure we are, item by item."""
-    readings = [reading for _, group in arms for reading in group]
-    seeds = [len(group) for _, group in arms]
-    items = []
-    if len(set(seeds)) == 1:
-        items.append(f"{count(seeds[0], 'seed')}{' in each arm' * (len(arms) > 1)}.")
-    else:
-        parts = [f"“{name}” {len(group)}" for name, group in arms]
-        items.append(f"Seeds: {', '.join(parts)}.")
-    if min(seeds) == 1:
-        items[0] += " One seed shows that something can happen; it cannot show how often it does"
-        items[0] += ", nor how much of a difference between arms is luck." if len(arms) > 1 else "."
-    if max(seeds) > 1:
-        items[0] += (
-            " The bands are the range of the seeds at hand, not a confidence interval: further "
-            "seeds can fall outside."
-        )
-    for (train, test, rows), number in Counter(
-        (
-            r.spec.training.train_threshold,
-            r.spec.training.test_threshold,
-            r.spec.training.persistence,
-        )
-        for r in readings
-    ).items():
-        where = "" if number == len(readings) else f" (in {count(number, 'run')})"
-        items.append(
-            f"Memorised means training accuracy of at least {train:g}, grokked means test accuracy "
-            f"of at least {test:g}, each held for {count(rows, 'logged row')} in a row{where}. "
-            "Other thresholds give other times."
-        )
-    units = join(sorted({f"{r.unit}s" for r in readings}))
-    cadence = sorted({r.spec.training.log_every for r in readings})
-    items.append(
-        f"The curves have a row every {' or '.join(map(str, cadence))} {units}; no time on this "
-        "page is finer than that."
-    )
-    censored = [r for r in readings if r.grokked is not None and r.grokked.epoch is None]
-    if censored:
-        last = f"up to {censored[0].unit} {max(r.epochs for r in censored):,}"
-        items.append(
-            f"{len(censored)} of {count(len(readings), 'run')} had not grokked when last seen "
-            f"({last}). Such a run is censored: we know that its grok time is later, not that it "
-            "never comes. It is neither dropped nor counted as the length of the run."
-        )
-    under_way = sum(r.status == "partial" for r in readings)
-    if under_way:
-        items.append(f"{count(under_way, 'run')} not over yet: what is said of it can change.")
-    failed = [r for r in readings if r.status == "failed"]
-    if failed:
-        items.append(
-            f"{count(len(failed), 'run')} failed because numbers were no longer finite; drawn as "
-            "far as it came, and left out of medians."
-        )
-    if any(math.isfinite(r.final.get("test_accuracy_mirrored", math.nan)) for r in readings):
-        items.append(
-            "Some test examples are training examples with their operands swapped. “Unmirrored” is "
-            "the accuracy on the others: the stricter test."
-        )
-    items.append(
-        "A phase that its rule does not find is reported as not found; no boundary is guessed."
-    )
-    return items
+def times_of(readings: Sequence[Reading], event: str) -> list[int]:
+    """When an event happened, in the runs in which it did, ascending."""
+    return sorted(time for r in readings if (time := r.time_of(event)) is not None)
 
 
-def _epochs(readings: Sequence[Reading], event: str) -> list[int]:
-    events: list[EventTime | None] = [getattr(reading, event) for reading in readings]
-    return [e.epoch for e in events if e is not None and e.epoch is not None]
-
-
-def _happened(event: EventTime | None) -> bool:
-    return event is not None and event.epoch is not None
-
-
-def _above(reading: Reading) -> bool:
-    accuracy = reading.final.get("test_accuracy", math.nan)
-    return accuracy >= reading.spec.training.test_threshold
-
-
-def _lost(reading: Reading) -> bool:
-    """Did it grok and end below the threshold all the same?"""
-    known = math.isfinite(reading.final.get("test_accuracy", math.nan))
-    return _happened(reading.grokked) and known and not _above(reading)
-
-
-def _range(epochs: Sequence[int], unit: str) -> str:
-    low, high = min(epochs), max(epochs)
-    return f"at {unit} {low:,}" if low == high else f"between {unit}s {low:,} and {high:,}"
-
-
-def _tally(texts: Sequence[str]) -> str:
-    """Equal texts once, with their number if there are several kinds."""
-    counts = Counter(texts)
-    if len(counts) == 1:
-        return texts[0]
-    return join([f"{number} {text}" for text, number in counts.items()])
+def _ends_above(reading: Reading, name: str) -> bool | None:
+    """Is the last value of an event's measure at its threshold? None where it is not known, or
+    where it is unclear whether more is better."""
+    event = reading.events.get(name)
+    value = reading.final.get(event.measure, math.nan) if event else math.nan
+    if event is None or measure_of(event.measure).scale != "share" or not math.isfinite(value):
+        return None
+    return value >= event.threshold

@@ -1,9 +1,9 @@
-"""Writing a chart: PNG, SVG, HTML or Vega-Lite JSON from the same description, with no browser and
-no network."""
+"""Writing charts and pages: PNG, SVG, HTML or Vega-Lite JSON, without a browser or a network."""
 
 from __future__ import annotations
 
 import json
+import re
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -13,6 +13,7 @@ import altair as alt
 import jinja2
 import vl_convert
 
+from grokscope.draw.theme import theme
 from grokscope.errors import SpecError, StoreError
 from grokscope.store.files import replace_file
 
@@ -39,6 +40,17 @@ def save_chart(chart: alt.TopLevelMixin, path: str | Path) -> Path:
     else:
         data = (json.dumps(spec, indent=1) + "\n").encode()
     return write_file(path, data)
+
+
+def render_svg(chart: alt.TopLevelMixin) -> str:
+    """A chart in the theme, as SVG. The names of its parts are counted from zero, so that the same
+    chart always gives the same text."""
+    spec = chart.to_dict(validate=False)
+    spec["config"] = {**theme(), "aria": False}
+    text = vl_convert.vegalite_to_svg(spec, vl_version=grammar_version())
+    for number, name in enumerate(dict.fromkeys(re.findall(r'id="([^"]+)"', text))):
+        text = re.sub(rf'(id="|#){re.escape(name)}(?=["\)])', rf"\g<1>part{number}", text)
+    return text
 
 
 def write_file(path: Path, data: bytes) -> Path:
@@ -81,15 +93,18 @@ def script_json(value: Any) -> str:
 
 
 @cache
-def template(name: str) -> jinja2.Template:
-    """A template of this package; everything put into it is escaped unless marked safe."""
+def template(name: str, **filters: Any) -> jinja2.Template:
+    """A template of this package. Whatever is put into an HTML page is escaped unless marked safe;
+    one of Markdown has a filter for that."""
     environment = jinja2.Environment(
         loader=jinja2.FunctionLoader(read_resource),
-        autoescape=True,
+        autoescape=name.endswith(".html"),
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        keep_trailing_newline=True,
     )
+    environment.filters |= filters
     return environment.get_template(name)
 
 

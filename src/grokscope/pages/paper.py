@@ -1,45 +1,44 @@
 """The page of a paper, as Markdown and as one self-contained HTML file, and its figures.
 
-A pure function of the tables: verdicts first, then each figure beside what the paper says and how
-it was obtained. A scale is shown if it has runs; the smoke scale only where there is no other.
+A pure function of the tables. The page is written once, as Markdown; the HTML is made from it, with
+the figures inside. A scale is shown if it has runs; the smoke scale only where there is no other.
 """
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from html import escape
 from pathlib import Path
+from typing import Any
 
-import altair as alt
-import vl_convert
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
 
 from grokscope.claims.evidence import Tables
-from grokscope.claims.studies import Panel, Paper, ScaleName, Study
-from grokscope.draw.theme import theme
-from grokscope.pages.book import KEY, NOTE, RULES, Book
-from grokscope.pages.files import (
-    grammar_version,
-    read_resource,
-    template,
-    write_between,
-    write_file,
-)
+from grokscope.claims.studies import Paper, ScaleName
+from grokscope.draw.theme import FONT, INK, SOFT
+from grokscope.draw.words import RULINGS
+from grokscope.pages.book import Book, Drawing
+from grokscope.pages.files import read_resource, template, write_between, write_file
+
+BEGIN, END = "<!-- verdicts: made by make pages -->", "<!-- end of verdicts -->"
+GAP, HEAD = 24, 46  # pixels between panels, and for their words
 
 
 def write(paper: Paper, tables: Mapping[ScaleName, Tables], docs: Path) -> list[Path]:
     """Pages and figures from the tables; the paths of what was written."""
     book = Book.read(paper, tables)
-    written = []
-    for part in book.parts():
-        if part.panels:
-            data = draw_together(part.panels).encode()
-            written.append(write_file(docs / part.figure, data))
+    written = [
+        write_file(docs / part.figure, draw_together(part.drawings).encode())
+        for part in book.parts()
+        if part.panels
+    ]
     for suffix, text in ((".md", render_markdown(book)), (".html", render_html(book))):
         written.append(write_file(docs / f"{paper.name}{suffix}", text.encode()))
     return written
-
-
-BEGIN, END = "<!-- verdicts: made by make pages -->", "<!-- end of verdicts -->"
 
 
 def renew(readme: Path, paper: Paper, tables: Mapping[ScaleName, Tables]) -> Path:
@@ -49,197 +48,131 @@ def renew(readme: Path, paper: Paper, tables: Mapping[ScaleName, Tables]) -> Pat
 
 def verdict_table(paper: Paper, tables: Mapping[ScaleName, Tables]) -> str:
     """The paper's own claims in every setting, in brief, as Markdown."""
-    return _markdown_verdicts(Book.read(paper, tables), brief=True)
+    return _fill("verdicts.md", Book.read(paper, tables), brief=True)
 
 
-# Figures
+def render_markdown(book: Book, html: bool = False) -> str:
+    """The page as Markdown, to be read on a repository's site or turned into HTML."""
+    return _fill("paper.md", book, html=html)
 
 
-def draw_together(panels: Sequence[Panel]) -> str:
-    """All panels side by side, more than four in rows of three, with their words, as SVG."""
-    views = [
-        panel.chart.properties(title=alt.Title(panel.title.capitalize(), subtitle=panel.note))
-        for panel in panels
-    ]
-    if len(views) > 4:
-        rows = [alt.hconcat(*views[i : i + 3], spacing=24) for i in range(0, len(views), 3)]
-        return _svg(alt.vconcat(*rows, spacing=32))
-    return _svg(alt.hconcat(*views, spacing=24) if len(views) > 1 else views[0])
+def _fill(name: str, book: Book, **choices: bool) -> str:
+    page = template(name, plain=plain, slug=slug)
+    text = page.render(book=book, paper=book.paper, rulings=RULINGS, **choices)
+    return re.sub(r"\n{3,}", "\n\n", text).strip("\n") + "\n"
 
 
-def _svg(chart: alt.TopLevelMixin) -> str:
-    spec = chart.to_dict(validate=False)
-    spec["config"] = {**theme(), "aria": False}
-    text = vl_convert.vegalite_to_svg(spec, vl_version=grammar_version())
-    # Vega counts its clips on from figure to figure; from zero in each, pages come out the same.
-    names = dict.fromkeys(re.findall(r'id="([^"]+)"', text))
-    for number, name in enumerate(names):
-        text = re.sub(rf'(id="|#){re.escape(name)}(?=["\)])', rf"\g<1>part{number}", text)
-    return text
+def plain(text: str) -> str:
+    """Text that means itself in Markdown, also in a table."""
+    text = text.replace("\n", " ").replace("&", "&amp;").replace("<", "&lt;")
+    return re.sub(r"([\\`*\[\]|]|(?<!\w)_|_(?!\w))", r"\\\1", text)
 
 
-def _inline(panel: Panel, prefix: str) -> str:
-    """A figure inside a page: as wide as its place, with names that no other figure has."""
-    text = _svg(panel.chart)
-    text = (
-        text[text.index("<svg") :]
-        .replace('"part', f'"{prefix}-part')
-        .replace("#part", f"#{prefix}-part")
-    )
-    width = re.search(r'width="([\d.]+)"', text)
-    most = round(1.4 * float(width[1])) if width else 480
-    opening = text[: text.index(">")]
-    sized = re.sub(r' (width|height)="[\d.]+"', "", opening)
-    return f'{sized} style="max-width: {most}px"{text[len(opening) :]}'
-
-
-# HTML
+def slug(text: str) -> str:
+    """The anchor of a heading, as GitHub makes it."""
+    return re.sub(r"[^\w\- ]", "", text.lower()).replace(" ", "-")
 
 
 def render_html(book: Book) -> str:
     """The page as one file with everything in it."""
+    figures = {}
+    for part in book.parts():
+        prefix = f"{part.evidence.study.name}-{part.evidence.scale}"
+        page = template("panels.html")
+        drawn = page.render(drawings=part.drawings, inline=_inline, prefix=prefix)
+        figures[part.figure] = drawn.strip()
     style = read_resource("page.css") + read_resource("paper.css")
-    return template("paper.html").render(
-        style=style,
-        book=book,
-        paper=book.paper,
-        note=f"{NOTE} {KEY}",
-        rules=RULES,
-        inline=_inline,
-        slug=_slug,
-        everything=_commands(book),
+    body = to_html(render_markdown(book, html=True), figures)
+    return template("paper.html").render(title=book.paper.title, style=style, body=body)
+
+
+def to_html(text: str, figures: Mapping[str, str]) -> str:
+    """HTML from a page's Markdown. Raw HTML other than a line break is shown as text, verdicts
+    become chips, headings get anchors, tables can be stacked on a narrow screen, and an image is
+    replaced by the figure of that name: nothing is ever fetched."""
+    reader = MarkdownIt("commonmark").enable("table")
+    rules: dict[str, Callable[[Token], str]] = {
+        "image": lambda token: figures.get(str(token.attrGet("src")), escape(token.content)),
+        "html_inline": lambda token: "<br>" if token.content == "<br>" else escape(token.content),
+        "html_block": lambda token: escape(token.content),
+    }
+    for name, rule in rules.items():
+        reader.add_render_rule(name, lambda _, tokens, i, *rest, rule=rule: rule(tokens[i]))
+    tokens = reader.parse(text)
+    seen: Counter[str] = Counter()
+    for opening, inline in itertools.pairwise(tokens):
+        if opening.type == "heading_open":
+            name = slug(inline.content.replace("\\", ""))
+            opening.attrSet("id", f"{name}-{seen[name]}" if seen[name] else name)
+            seen[name] += 1
+    _prepare_tables(tokens)
+    html = reader.renderer.render(tokens, reader.options, {})
+    html = html.replace("<table>", '<table class="stacking">')
+    html = re.sub(r"<p>(<figure.*?)</p>", r'<div class="panels">\1</div>', html, flags=re.DOTALL)
+    html = html.replace("<em>(our question)</em>", '<span class="ours">our question</span>')
+    for ruling in RULINGS:
+        chip = f'<span class="chip {slug(ruling)}">{ruling}</span>'
+        html = html.replace(f"<strong>{ruling}</strong>", chip)
+    return html
+
+
+def _prepare_tables(tokens: Sequence[Token]) -> None:
+    """Every cell knows the heading of its column; a row that has only its first cell is a title
+    across the table; the first cell of a row is its heading."""
+    headings: list[str] = []
+    for place, token in enumerate(tokens):
+        if token.type == "thead_open":
+            headings = []
+        elif token.type == "th_open":
+            headings.append(tokens[place + 1].content)
+            token.attrSet("scope", "col")
+        elif token.type == "tr_open" and tokens[place + 1].type == "td_open":
+            cells = [tokens[place + 3 * column + 1 :][:3] for column in range(len(headings))]
+            title = not any(inline.content for _, inline, _ in cells[1:])
+            token.attrSet("class", "study" if title else "")
+            for column, (opening, inline, closing) in enumerate(cells):
+                if column == 0:
+                    opening.tag = closing.tag = "th"
+                    opening.attrSet("scope", "row")
+                else:
+                    opening.attrSet("data-label", headings[column])
+                if not inline.content:
+                    opening.attrSet("class", "unasked")
+
+
+def _inline(drawing: Drawing, prefix: str) -> str:
+    """A drawing inside a page: as wide as its place, with names that no other one has."""
+    text = drawing.svg[drawing.svg.index("<svg") :]
+    text = text.replace('"part', f'"{prefix}-part').replace("#part", f"#{prefix}-part")
+    width, _ = _size(text)
+    opening = text[: text.index(">")]
+    sized = re.sub(r' (width|height)="[\d.]+"', "", opening)
+    return f'{sized} style="max-width: {round(1.4 * width)}px"{text[len(opening) :]}'
+
+
+def draw_together(drawings: Sequence[Drawing]) -> str:
+    """All panels with their words in one SVG, side by side, more than four in rows of three."""
+    across = len(drawings) if len(drawings) <= 4 else 3
+    parts: list[dict[str, Any]] = []
+    top = widest = 0.0
+    for first in range(0, len(drawings), across):
+        left, lowest = 0.0, 0.0
+        for drawing in drawings[first : first + across]:
+            width, height = _size(drawing.svg)
+            inner = re.sub(r'(id="|#)part', rf"\1panel{len(parts)}-part", drawing.svg)
+            # Another font may be wider than the one that the drawing was laid out with.
+            place = f'<svg overflow="visible" x="{left:g}" y="{top + HEAD:g}"'
+            words = {"title": drawing.panel.title.capitalize(), "note": drawing.panel.note}
+            parts.append({**words, "x": left, "y": top, "svg": inner.replace("<svg", place, 1)})
+            left, lowest = left + width + GAP, max(lowest, height)
+        top, widest = top + HEAD + lowest + GAP, max(widest, left)
+    return template("figure.svg.html").render(
+        parts=parts, width=widest, height=top, font=FONT, ink=INK, soft=SOFT
     )
 
 
-def _slug(text: str) -> str:
-    return re.sub(r"[^a-z]+", "-", text.lower()).strip("-")
-
-
-def _commands(book: Book) -> str:
-    return "\n".join(f"grokscope reproduce {book.paper.name} --scale {s}" for s in book.tables)
-
-
-# Markdown
-
-
-def render_markdown(book: Book) -> str:
-    """The page for reading on the repository's site."""
-    paper = book.paper
-    lines = [
-        f"# {paper.title}",
-        "",
-        f"*{paper.reference}, reproduced. Made by `grokscope reproduce` from the tables in "
-        f"`results/{paper.name}`; not edited by hand. [The same as a page]({paper.name}.html).*",
-        "",
-        paper.summary,
-        "",
-        "Claims are judged in several regimes of the task:",
-        "",
-        *(f"- **{name}**: {what}" for name, what in paper.regimes.items()),
-        "",
-        "Words in use:",
-        "",
-        *(f"- **{word}**: {meaning}" for word, meaning in paper.glossary.items()),
-        "",
-        "## Verdicts",
-        "",
-        *(f"- {line}" for line in [*book.tally(), *_groups(book), book.waiting] if line),
-        "",
-        _markdown_verdicts(book),
-        f"{NOTE} {KEY}",
-        "",
-        *(line for study in book.shown for line in _markdown_study(book, study)),
-        "## How verdicts are made",
-        "",
-        *(f"{rule}\n" for rule in RULES),
-        "## Deviations from the paper",
-        "",
-        *(f"{number}. {text}" for number, text in enumerate(paper.deviations, start=1)),
-        "",
-        "## What was changed after runs had been seen",
-        "",
-        *(f"{number}. {text}" for number, text in enumerate(paper.revisions, start=1)),
-        "",
-        "## How to get this",
-        "",
-        "```",
-        _commands(book),
-        "```",
-        "",
-        *(f"- {line}" for line in book.provenance()),
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def _groups(book: Book) -> list[str]:
-    return [f"{group}: {', '.join(names)}." for group, names in book.uniform().items()]
-
-
-def _markdown_verdicts(book: Book, brief: bool = False) -> str:
-    """Settings as columns, claims as rows; in brief without our own questions, without n and
-    without the appendix."""
-    lines = []
-    for wheres, studies in book.blocks():
-        if brief:
-            studies = [s for s in studies if not (s.appendix or all(c.ours for c in s.claims))]
-        if not studies:
-            continue
-        lines += [f"| claim | {' | '.join(wheres)} |", "|---" * (len(wheres) + 1) + "|"]
-        for study in studies:
-            if not book.studies[study.name]:
-                continue
-            lines.append(f"| **{study.source}: {_cell(study.title)}** " + "| " * len(wheres) + "|")
-            for claim in study.claims:
-                if brief and claim.ours:
-                    continue
-                found = {cell.where: cell for cell in book.cells(study, claim)}
-                cells = [
-                    f"**{cell.ruling}**<br>{_cell(cell.short if brief else cell.detail)}"
-                    if (cell := found.get(where))
-                    else ""
-                    for where in wheres
-                ]
-                mine = " *(our question)*" if claim.ours else ""
-                effect = "" if brief else f"<br>*{_cell(claim.test.effect)}*"
-                says = f"{_cell(claim.says)}{mine}{effect}"
-                lines.append(f"| {says} | {' | '.join(cells)} |")
-        lines.append("")
-    return "\n".join(lines)
-
-
-def _cell(text: str) -> str:
-    """Text inside a table of Markdown."""
-    return text.replace("|", "\\|").replace("<", "&lt;").replace("\n", " ")
-
-
-def _markdown_study(book: Book, study: Study) -> list[str]:
-    lines = [
-        f"## {study.source}: {study.title}",
-        "",
-        f"**What the paper says.** {study.paper_says}",
-        "",
-        f"**What we did.** {study.how}",
-        "",
-    ]
-    for scale, part in book.studies[study.name].items():
-        lines += [f"### {study.source}, {scale} scale", ""]
-        if part.panels:
-            lines += [
-                f"![{study.title}, {scale} scale]({part.figure})",
-                "",
-                f"*{study.caption}*",
-                "",
-            ]
-        lines += [part.reading, ""] if part.reading else []
-        lines += [f"`{part.command}`: {part.obtained}", ""]
-    lines += ["| claim and test | where | verdict | effect | remark |", "|---|---|---|---|---|"]
-    for claim in study.claims:
-        title = f"**{_cell(claim.name)}**: {_cell(claim.test.describe())}"
-        for cell in book.cells(study, claim) or []:
-            effect = f"{cell.effect}, {cell.seeds}" if cell.effect else ""
-            lines.append(
-                f"| {title} | {cell.where} | {cell.ruling} | {_cell(effect)} "
-                f"| {_cell(cell.finding.remark)} |"
-            )
-            title = ""
-    return [*lines, ""]
+def _size(svg: str) -> tuple[float, float]:
+    """Width and height of a drawing, in pixels."""
+    opening = svg[svg.index("<svg") : svg.index(">", svg.index("<svg"))]
+    found: Any = [re.search(rf' {side}="([\d.]+)"', opening) for side in ("width", "height")]
+    return float(found[0][1]), float(found[1][1])

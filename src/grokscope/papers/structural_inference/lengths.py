@@ -8,7 +8,7 @@ from grokscope.claims.evidence import Evidence
 from grokscope.claims.judgements import Higher, Level
 from grokscope.claims.studies import Claim, ScaleName, Setting, Study
 from grokscope.papers.structural_inference import figures
-from grokscope.papers.structural_inference.figures.lengths import COLUMN
+from grokscope.papers.structural_inference.figures import COLUMN
 from grokscope.papers.structural_inference.settings import base
 from grokscope.spec import RunSpec
 from grokscope.store import Run

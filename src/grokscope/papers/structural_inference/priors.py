@@ -19,7 +19,7 @@ from grokscope.claims.studies import Claim, ScaleName, Setting, Study
 from grokscope.claims.verdicts import median_time
 from grokscope.measures.attention import structural_divergence
 from grokscope.papers.structural_inference import figures
-from grokscope.papers.structural_inference.figures.strips import TEACHING
+from grokscope.papers.structural_inference.figures import TEACHING
 from grokscope.papers.structural_inference.settings import settings
 from grokscope.problems.targets import find_targets
 from grokscope.spec import RunSpec

@@ -1,0 +1,137 @@
+"""Words that terminal, pages and figures share: counts, shares, event times, phases, effects."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from grokscope.draw.reading import Event, Phase
+
+if TYPE_CHECKING:
+    from grokscope.claims.evidence import Sample
+    from grokscope.claims.studies import Claim
+    from grokscope.claims.verdicts import Estimate
+
+RULINGS = ("supported", "contradicted", "inconclusive", "not run")
+
+
+def share(value: float) -> str:
+    """A share in per cent that never rounds to all or to nothing."""
+    if not math.isfinite(value):
+        return "not a number"
+    if 0.9995 <= value < 1:
+        return "over 99.9\u00a0%"
+    if 0 < value < 0.0005:
+        return "under 0.1\u00a0%"
+    return f"{100 * value:.1f}".removesuffix(".0") + "\u00a0%"
+
+
+def count(number: int, noun: str) -> str:
+    """1 seed, 1,200 seeds"""
+    return f"{number:,} {noun}" + "s" * (number != 1)
+
+
+def join(parts: Sequence[str]) -> str:
+    """a, b and c"""
+    return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
+
+
+def clock(seconds: float) -> str:
+    """45 s, 12 min, 1 h 40 min"""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def cell(value: Any) -> str:
+    """A value in a table: 0.1235, a dash for nothing."""
+    if value is None:
+        return "-"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def state_event(
+    event: Event | None, unit: str = "", status: str = "finished", failed_at: int | None = None
+) -> str:
+    """When it happened, or up to when it had not: "epoch 500", "not within 1,000 epochs". Without
+    a unit in brief: "500", "not by 1,000"."""
+    if event is None:
+        return "no rows yet"
+    if event.epoch is not None:
+        return f"{unit} {event.epoch:,}".lstrip()
+    if event.observed_until is None:
+        return "not measured"
+    if not unit:
+        return f"not by {event.observed_until:,}"
+    if status == "failed":
+        return f"not before it failed at {unit} {failed_at or 0:,}"
+    if status == "partial":
+        return f"not yet, at {unit} {event.observed_until:,}"
+    return f"not within {count(event.observed_until, unit)}"
+
+
+def state_phase(phase: Phase | None, last: int) -> str:
+    """From when to when it lasted."""
+    if phase is None or phase.start is None:
+        return "not found"
+    if phase.end is None:
+        return f"{phase.start:,} to {last:,}, not over"
+    return f"{phase.start:,} to {phase.end:,}"
+
+
+def state_plateau(phases: Sequence[Phase], last: int, unit: str = "") -> str:
+    """How long the plateau lasted; without a unit in brief ("900+")."""
+    plateau = next((phase for phase in phases if phase.name == "plateau"), None)
+    if plateau is None or plateau.start is None:
+        return "none found" if unit else "none"
+    length = (last if plateau.end is None else plateau.end) - plateau.start
+    if not unit:
+        return f"{length:,}" + "+" * (plateau.end is None)
+    return f"{'at least ' * (plateau.end is None)}{count(length, unit)}"
+
+
+def state_effect(claim: Claim, estimate: Estimate | None) -> str:
+    """An effect with its interval; empty if there is none."""
+    from grokscope.claims.judgements import Faster, Fastest, Share
+
+    if estimate is None:
+        return ""
+    value, low, high = estimate.value, estimate.low, estimate.high
+    if isinstance(claim.test, Share):
+        return f"{value:.0%} ({100 * low:.0f} to {100 * high:.0f} %)".replace("%", " %", 1)
+    if isinstance(claim.test, Faster | Fastest):
+        if math.isnan(value):
+            return "neither median is reached"
+        if math.isinf(value):
+            least = f"at least {low:.2g}: " if 0 < low < math.inf else ""
+            return f"{least}the slower arm's median is never reached"
+        if value == 0:
+            most = f"at most {high:.2g}: " if 0 < high < math.inf else ""
+            return f"{most}the median of the arm that ought to be faster is never reached"
+    return str(estimate)
+
+
+def is_sound(row: Mapping[str, Any] | None) -> bool:
+    """Is there a run, and has it finished?"""
+    return row is not None and row["status"] == "finished"
+
+
+def count_reached(rows: Sequence[Mapping[str, Any] | None], event: str = "grokked") -> str:
+    """How many of the finished runs got there: "4 of 5"."""
+    sound = [row for row in rows if row is not None and is_sound(row)]
+    if not sound:
+        return "not run"
+    return f"{sum(row[event] is not None for row in sound)} of {len(sound)}"
+
+
+def count_runs(sample: Sample) -> str:
+    """Seeds, and how many runs are missing or failed."""
+    rows = [row for arm in sample.arms.values() for row in arm.rows]
+    words = [count(max(len(arm.rows) for arm in sample.arms.values()), "seed")]
+    missing = sum(row is None for row in rows)
+    failed = len(rows) - missing - sum(map(is_sound, rows))
+    words += [f"{missing} of {len(rows)} runs missing"] * bool(missing)
+    words += [f"{failed} failed"] * bool(failed)
+    return ", ".join(words)
