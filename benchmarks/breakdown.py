@@ -22,12 +22,15 @@ from benchmarks.comparison import LAB
 from benchmarks.teams import process_per_core
 from benchmarks.worker import BORN, FOLDER
 from grokscope.claims import reproduction
+from grokscope.claims.evidence import Tables
 from grokscope.claims.studies import ScaleName
 from grokscope.engine.compilation import prepare
 from grokscope.engine.events import ignore
 from grokscope.engine.execution import choose_processes
 from grokscope.engine.members import make_member
 from grokscope.errors import SpecError
+from grokscope.pages.reproduction import write_pages
+from grokscope.papers import find_paper
 from grokscope.provenance import count_cores
 from grokscope.spec import RunSpec, to_dict
 from grokscope.store import Store
@@ -47,7 +50,7 @@ def break_down(
         command += f" --seeds {seeds}"
     print(command, flush=True)
     prepare()  # this process keeps its programs elsewhere: the folder below does not last
-    paper = reproduction.find_paper(PAPER)
+    paper = find_paper(PAPER)
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         (place / "clock").mkdir()
@@ -59,10 +62,11 @@ def break_down(
         changes = {FOLDER: str(place / "clock"), "GROKSCOPE_CACHE": str(place / "programs")}
         began = time.time()
         with mock.patch.dict(os.environ, changes), mock.patch("subprocess.Popen", _timed_worker):
-            reproduction.carry_out(paper, work, scale, store, place / "results", ignore)
+            results, empty = place / "results", Tables.empty()
+            tables, _ = reproduction.carry_out(paper, work, store, results, empty, ignore)
         notes = [json.loads(p.read_text()) for p in sorted((place / "clock").iterdir())]
         trained = max(note["ended"] for note in notes)
-        reproduction.write_pages(paper, place / "results", place / "docs")
+        write_pages(paper, {scale: tables}, results, place / "docs")
         ended = time.time()
         share = _measuring_share(work.specs, store)
     found = account(notes, count_cores(), began, trained, ended, share)
