@@ -18,15 +18,21 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import jax
+
 from benchmarks.comparison import LAB
 from benchmarks.teams import process_per_core
 from benchmarks.worker import BORN, FOLDER
 from grokscope.claims import reproduction
+from grokscope.claims.evidence import Tables
 from grokscope.claims.studies import ScaleName
 from grokscope.engine.compilation import prepare
+from grokscope.engine.events import Event
 from grokscope.engine.planning import choose_processes
 from grokscope.engine.program import make_member
 from grokscope.errors import SpecError
+from grokscope.pages.reproduction import write_pages
+from grokscope.papers import find_paper
 from grokscope.spec import RunSpec, to_dict
 from grokscope.store import Store
 from grokscope.store.provenance import count_cores
@@ -46,7 +52,7 @@ def break_down(
         command += f" --seeds {seeds}"
     print(command, flush=True)
     prepare()  # this process keeps its programs elsewhere: the folder below does not last
-    paper = reproduction.find_paper(PAPER)
+    paper = find_paper(PAPER)
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         (place / "clock").mkdir()
@@ -58,10 +64,13 @@ def break_down(
         changes = {FOLDER: str(place / "clock"), "GROKSCOPE_CACHE": str(place / "programs")}
         began = time.time()
         with mock.patch.dict(os.environ, changes), mock.patch("subprocess.Popen", _timed_worker):
-            reproduction.carry_out(paper, work, scale, store, place / "results", ())
+            results, empty = place / "results", Tables.empty()
+            tables, _ = reproduction.carry_out(
+                paper, work, store, results, empty, lambda event: None
+            )
         notes = [json.loads(p.read_text()) for p in sorted((place / "clock").iterdir())]
         trained = max(note["ended"] for note in notes)
-        reproduction.write_pages(paper, place / "results", place / "docs")
+        write_pages(paper, {scale: tables}, results, place / "docs")
         ended = time.time()
         share = _measuring_share(work.specs, store)
     found = account(notes, count_cores(), began, trained, ended, share)
@@ -127,7 +136,7 @@ def _measuring_share(specs: Sequence[RunSpec], store: Store) -> float:
     programs: dict[Any, list[RunSpec]] = defaultdict(list)
     for spec in specs:
         form, member = make_member(spec, store)
-        sizes = (member.data.train.tokens.shape, member.data.test.tokens.shape)
+        sizes = tuple(array.shape for array in jax.tree.leaves(member.data))
         programs[form, sizes, spec.training.log_every].append(spec)
     timed = measuring = 0.0
     with process_per_core(LAB) as team:
@@ -142,3 +151,7 @@ def _measuring_share(specs: Sequence[RunSpec], store: Store) -> float:
             timed += took(group)
             measuring += took(group) * parts["row"] / (between + parts["row"])
     return measuring / timed
+
+
+def _ignore(event: Event) -> None:
+    pass

@@ -204,9 +204,10 @@ def test_certify(call, tmp_path):
     code, _, err = call("certify", run.id, "--out", "checks.doc")
     assert code == 2
     assert "end it in" in err
-    code, _, err = call("theory", "--no-train", "--results", "nowhere")
+    paper = ("reproduce", "structural-inference", "theory")
+    code, _, err = call(*paper, "--no-train", "--results", "nowhere")
     assert code == 3
-    assert "no tables in nowhere" in err
+    assert "no tables of structural-inference in nowhere" in err
 
 
 def test_a_failed_run_shows_in_the_exit_code(call):

@@ -1,13 +1,13 @@
-"""A paper of two studies that train in a second: what `reproduce` is tested with."""
+"""A paper of two studies and an annex, trained in a second; it shares nothing with any other."""
 
 from __future__ import annotations
 
 import altair as alt
+import polars as pl
 
 import grokscope as gs
 from grokscope.claims.judgements import Faster, Share
-from grokscope.claims.studies import Claim, Panel, Paper, Setting, Study
-from grokscope.papers.structural_inference.quantities import summarise
+from grokscope.claims.studies import Annex, Claim, Panel, Paper, Setting, Study
 
 BASE = gs.RunSpec().replace(
     **{
@@ -19,6 +19,7 @@ BASE = gs.RunSpec().replace(
         "training.log_every": 10,
     }
 )
+SEEDS = {"smoke": 1, "laptop": 2, "paper": 2}
 
 
 def settings(scale):
@@ -32,12 +33,16 @@ def first_arms(setting, seed):
 def second_arms(setting, seed):
     return {
         "plain": setting.baseline(seed),  # shared with the first study
-        "prior": setting.variant(seed, prior__kind="oracle"),
+        "prior": setting.variant(seed, {"prior.kind": "oracle"}),
     }
 
 
+def chart():
+    return alt.Chart(alt.Data(values=[{"x": 1}])).mark_point().encode(x="x:Q")
+
+
 def draw(evidence):
-    return [Panel("constant", alt.Chart(alt.Data(values=[{"x": 1}])).mark_point().encode(x="x:Q"))]
+    return [Panel("constant", chart())]
 
 
 def study(name, source, arms, *claims):
@@ -54,17 +59,42 @@ def study(name, source, arms, *claims):
         caption="A dot.",
         curves=("test_accuracy",),
         curve_arms=("plain",),
-        seeds={"smoke": 1, "laptop": 2, "paper": 2},
+        summarise=lambda run: {"steps": float(run.outcome["epochs"])},
+        seeds=SEEDS,
     )
 
 
+def tabulate(runs, store):
+    rows = [{"arm": item.arm, "norm": run.curve["mlp_norm"][-1]} for item, run in runs]
+    return {"norms": pl.DataFrame(rows)}
+
+
+def render(tables, about):
+    lines = [f"- {arm}: {norm:.2f}" for arm, norm in tables["norms"].iter_rows()]
+    text = "\n".join([f"# Norms of {about['runs']} runs", "![Norms](figures/norms.svg)", *lines])
+    return text, {"norms.svg": chart()}
+
+
+NORMS = Annex(
+    name="norms",
+    source="Appendix",
+    title="Norms",
+    paper_says="Nothing.",
+    how="We measure.",
+    settings=settings,
+    arms=first_arms,
+    tabulate=tabulate,
+    render=render,
+    appendix=True,
+    seeds=SEEDS,
+)
 PAPER = Paper(
     name="tiny",
     title="A Tiny Paper",
     reference="arXiv 0000.00000",
     summary="Small things happen.",
     studies=(
-        study("first", "Figure 1", first_arms, Claim("groks", "It groks.", Share("plain", "grok"))),
+        study("first", "Figure 1", first_arms, Claim("groks", "It groks.", Share("plain", "most"))),
         study(
             "second",
             "Figure 2",
@@ -76,5 +106,5 @@ PAPER = Paper(
     deviations=("Everything is smaller.",),
     revisions=("Nothing worth mentioning.",),
     glossary={"grokked": "It got there."},
-    summarise=summarise,
+    annexes=(NORMS,),
 )

@@ -22,7 +22,6 @@ from grokscope.options import (
     Reproduce,
     Runs,
     Show,
-    Theory,
     Train,
     Verify,
 )
@@ -39,7 +38,6 @@ COMMANDS: dict[str, type] = {
     "figure": Figure,
     "report": Report,
     "certify": Certify,
-    "theory": Theory,
     "reproduce": Reproduce,
     "verify": Verify,
     "recipes": Recipes,
@@ -254,8 +252,8 @@ def do_report(options: Report) -> int:
 def do_certify(options: Certify) -> int:
     import io
 
+    from grokscope.draw.certificates import certificate_chart
     from grokscope.engine.compilation import prepare
-    from grokscope.pages.certificates import certificate_chart
     from grokscope.pages.files import SUFFIXES, save_chart, write_file
     from grokscope.papers.structural_inference.certificates import certify, inapplicable, summarise
     from grokscope.store import Store
@@ -283,45 +281,41 @@ def do_certify(options: Certify) -> int:
     return 0
 
 
-def do_theory(options: Theory) -> int:
-    from grokscope.papers.structural_inference import theory_page
-
-    theory_page.run(options.store, options.results, options.docs, options.train, options.quiet)
-    return 0
-
-
 def do_reproduce(options: Reproduce) -> int:
-    from grokscope.claims import reproduction
-    from grokscope.claims.listing import plan_table, verdict_table
-    from grokscope.claims.studies import SCALES
+    from grokscope.claims.evidence import Tables
+    from grokscope.claims.reproduction import carry_out, read_all, survey
+    from grokscope.pages import reproduction as pages
+    from grokscope.papers import find_paper
     from grokscope.store import Store
     from grokscope.terminal import Watch, say
 
-    paper = reproduction.find_paper(options.paper)
+    paper = find_paper(options.paper)
     studies = paper.select(options.studies)
+    scale, results = options.scale, options.results
     failed, refused = 0, None
     if options.train or options.dry_run:
         store = Store(options.store)
-        work = reproduction.survey(studies, options.scale, options.seeds, store)
+        work = survey(studies, scale, options.seeds, store)
         if not options.quiet:
-            say(plan_table(work), reproduction.describe_work(work, options.scale))
+            say(pages.plan_table(work), pages.describe_work(work))
         if options.dry_run:
             return 0
+    tables = read_all(paper, results)
+    if options.train:
+        base = tables.get(scale) or Tables.empty()
         with Watch(work.specs, quiet=options.quiet) as watch:
-            try:
-                reproduction.carry_out(paper, work, options.scale, store, options.results, watch)
-            except GrokscopeError as error:
-                refused = error  # the pages show what there is
+            made, refused = carry_out(paper, work, store, results, base, sinks=watch)
+        if len(made.runs):
+            tables[scale] = made
         failed = sum(store.find(spec).status == "failed" for spec in work.specs)
-    pages = reproduction.write_pages(paper, options.results, options.docs, options.readme)
+    written = pages.write_pages(paper, tables, results, options.docs, options.readme)
     if not options.quiet:
-        tables = reproduction.read_all(paper, options.results)
-        for scale in SCALES:
-            if scale in tables and (scale == options.scale or not options.train):
-                say(verdict_table(studies, tables[scale], scale))
-        print(*pages, sep="\n")
+        for known, found in tables.items():
+            if known == scale or not options.train:
+                say(pages.verdict_table(studies, found, known))
+        print(*written, sep="\n")
     if refused is not None:
-        raise refused
+        raise refused  # only now: the pages show what there is
     return 4 if failed else 0
 
 
@@ -364,7 +358,6 @@ ACTIONS: dict[str, Callable[[Any], int]] = {
     "figure": do_figure,
     "report": do_report,
     "certify": do_certify,
-    "theory": do_theory,
     "reproduce": do_reproduce,
     "verify": do_verify,
     "recipes": do_recipes,

@@ -108,61 +108,47 @@ class Report:
 
 @dataclass
 class Certify:
-    """A run against the paper's statements: measured, bound, ratio, holds or not."""
+    """Check a run against the paper's statements: measured, bound, ratio, holds or not."""
 
     run: Positional[str]
-    """Name of the run; snapshots (training.snapshots) are checked as well as the final weights."""
+    """Name of the run. Its snapshots (training.snapshots) are checked, and its final weights."""
     store: Path | None = None
     """The store. Default: $GROKSCOPE_STORE or ./runs."""
     out: Path | None = None
-    """Also write every check: .parquet or .csv is the table, .svg, .png or .html the figure."""
+    """Also write every check: as a table (.parquet, .csv) or as a figure (.svg, .png, .html)."""
 
 
 @dataclass
 class Reproduce:
-    """A paper's studies: train what the store lacks, judge every claim, write the pages.
+    """Reproduce a paper: train what the store lacks, judge every claim, write the pages.
 
     grokscope reproduce structural-inference
     grokscope reproduce structural-inference 3 map --scale laptop --dry-run
+    grokscope reproduce structural-inference theory
     """
 
     paper: Positional[str]
     """Which paper: structural-inference."""
     studies: Positional[tuple[str, ...]] = ()
-    """Its studies, by figure (1, 2 ...) or name. Default: all of them."""
+    """Its studies, by figure (1, 2 ...) or name; `main` and `appendix` stand for several. Default:
+    all of them."""
     scale: Literal["smoke", "laptop", "paper"] = "laptop"
-    """smoke: a minute, one seed, proves that it runs; laptop: small models, five seeds; paper: the
-    size of the paper."""
+    """smoke: a minute and one seed, to see that it runs; laptop: small models, five seeds; paper:
+    the paper's own sizes."""
     seeds: int | None = None
-    """Seeds of each arm. Default: what the study asks for at this scale."""
+    """Seeds per arm. Default: what the study asks for at this scale."""
     store: Path | None = None
     """Where runs are kept. Default: $GROKSCOPE_STORE or ./runs."""
     results: Path = Path("reproduction")
-    """Where the tables go, in a directory a paper and scale."""
+    """Where the tables go, in one directory per paper and scale."""
     docs: Path = Path("reproduction")
     """Where the pages go."""
     readme: Path | None = None
-    """A Markdown file whose verdict table, between its two marks, is renewed as well."""
+    """A Markdown file whose verdict table, between its two marks, is updated as well."""
     dry_run: bool = False
-    """Show the plan and how long it takes, and stop."""
+    """Show the plan and how long it would take, then stop."""
     train: bool = True
-    """`--no-train` makes the pages again from the tables."""
-    quiet: bool = False
-    """Print nothing but errors."""
-
-
-@dataclass
-class Theory:
-    """The paper's fifteen statements on a population of runs; writes docs/theory.md."""
-
-    store: Path | None = None
-    """Where the population is kept. Default: $GROKSCOPE_STORE or ./runs."""
-    results: Path = Path("results/theory")
-    """Tables to write, or to read with --no-train."""
-    docs: Path = Path("docs")
-    """The page theory.md and its figures are written there."""
-    train: bool = True
-    """--no-train only writes the page again from the tables."""
+    """`--no-train` only remakes the pages from the tables."""
     quiet: bool = False
     """Print nothing but errors."""
 

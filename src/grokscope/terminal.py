@@ -16,7 +16,7 @@ from grokscope.draw.glossary import MEASURES, measure_of
 from grokscope.draw.reading import events_of, phases_of
 from grokscope.draw.words import cell, clock, count, state_event, state_phase, state_plateau
 from grokscope.engine.events import Event
-from grokscope.spec import ObservedSpec, RunSpec, Spec
+from grokscope.spec import ObservedSpec, Spec
 from grokscope.store import Run, describe
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class Watch:
     """Listens to the engine and shows progress: one bar per run, or one bar for many."""
 
     def __init__(
-        self, specs: Sequence[RunSpec], names: dict[str, str] | None = None, quiet: bool = False
+        self, specs: Sequence[Spec], names: dict[str, str] | None = None, quiet: bool = False
     ) -> None:
         self.epochs = {spec.id: spec.training.epochs for spec in specs}
         self.names = names or short_names(specs)
@@ -149,7 +149,7 @@ def state_of(event: Event) -> str:
     return "  ".join(f"{measure_of(name).brief} {event.row[name]:.2f}" for name in names)
 
 
-def short_names(specs: Sequence[RunSpec]) -> dict[str, str]:
+def short_names(specs: Sequence[Spec]) -> dict[str, str]:
     """What sets each spec apart from the others."""
     changes = [{**spec.changed(), "seed": spec.seed} for spec in specs]
     keys = dict.fromkeys(key for change in changes for key in change)

@@ -9,7 +9,7 @@ from benchmarks.breakdown import account, break_down
 from benchmarks.worker import Clock
 
 from benchmarks import breakdown
-from grokscope.claims import reproduction
+from grokscope import papers
 from grokscope.engine import execution
 from grokscope.store.provenance import count_cores
 
@@ -62,7 +62,7 @@ def test_account_of_one_wave_after_another():
 def test_a_reproduction(monkeypatch, capfd):
     """Two runs, two workers, every study, as many seeds as it asks for."""
     monkeypatch.setattr(breakdown, "PAPER", "tiny")
-    monkeypatch.setitem(reproduction.PAPERS, "tiny", "tiny_paper")
+    monkeypatch.setitem(papers.PAPERS, "tiny", "tiny_paper")
     monkeypatch.setattr(execution, "WORTH_A_PROCESS", 0.0)
     found = break_down([], "smoke")
     assert found["command"] == "grokscope reproduce tiny --scale smoke"

@@ -8,20 +8,19 @@ import numpy as np
 import pytest
 
 import grokscope as gs
-from grokscope.claims.evidence import ArmRuns, Evidence, Sample, judge
+from grokscope.claims.evidence import ArmRuns, Event, Evidence, Sample
 from grokscope.claims.judgements import (
     Everywhere,
     Faster,
     Fastest,
     GainKept,
-    Higher,
     InverseLaw,
     Level,
     Separation,
     Share,
     Trend,
 )
-from grokscope.claims.studies import Claim, Setting
+from grokscope.claims.studies import Claim, Setting, Study
 
 BASE = gs.RunSpec().replace(**{"training.epochs": 5000})
 
@@ -46,8 +45,12 @@ def sample(**arms):
     return Sample(Setting("laptop", "constant", BASE), made)
 
 
+def find(test, given):
+    return given.finding(Claim("c", "says", test))
+
+
 def ruling(test, given):
-    return judge(Claim("c", "says", test), given).ruling
+    return find(test, given).ruling
 
 
 SLOW = rows([2000, 2100, 2200, 2300, 2400])
@@ -62,15 +65,15 @@ def test_faster():
     assert ruling(test, sample(fast=FAST, slow=NEVER)) == "supported"
     assert ruling(test, sample(fast=NEVER, slow=NEVER)) == "inconclusive"
     assert ruling(test, sample(fast=NEVER, slow=SLOW)) == "contradicted"
-    finding = judge(Claim("c", "says", test), sample(fast=FAST, slow=NEVER))
+    finding = find(test, sample(fast=FAST, slow=NEVER))
     assert "840 against 0 of 5 grok" in finding.remark
 
 
-def test_higher_compares_seed_by_seed():
-    test = Higher("more", "less", "x", "gain", least=0.05)
+def test_a_lead_is_compared_seed_by_seed():
+    test = Level("more", "x", "gain", low=0.05, reference="less")
     low, high = rows([900] * 5, x=[0.1, 0.5, 0.9, 0.3, 0.7]), [0.2, 0.6, 1.0, 0.4, 0.8]
     given = sample(more=rows([900] * 5, x=high), less=low)
-    finding = judge(Claim("c", "says", test), given)
+    finding = find(test, given)
     # The seeds differ more from each other than the arms do, but always in the same direction.
     assert finding.ruling == "supported"
     assert finding.estimate.value == pytest.approx(0.1)
@@ -82,7 +85,7 @@ def test_higher_compares_seed_by_seed():
 def test_fastest_is_judged_by_its_hardest_rival():
     test = Fastest("arm", ("slow", "rival"), least=0.9)
     assert ruling(test, sample(arm=FAST, slow=SLOW, rival=NEVER)) == "supported"
-    finding = judge(Claim("c", "says", test), sample(arm=SLOW, slow=SLOW, rival=FAST))
+    finding = find(test, sample(arm=SLOW, slow=SLOW, rival=FAST))
     assert finding.ruling == "contradicted"
     assert finding.remark.startswith("against “rival”: 2,200 against 840")
     assert ruling(test, sample(arm=NEVER, slow=SLOW, rival=NEVER)) == "contradicted"
@@ -94,7 +97,7 @@ def test_share_of_the_gain():
     half = rows([1500, 1520, 1540, 1560, 1580])  # (2,200 - 1,540) / (2,200 - 840) = 0.49
 
     def finding(**arms):
-        return judge(Claim("c", "says", test), sample(**arms))
+        return find(test, sample(**arms))
 
     assert finding(arm=half, best=FAST, slow=SLOW).estimate.value == pytest.approx(660 / 1360)
     assert finding(arm=half, best=FAST, slow=SLOW).ruling == "inconclusive"
@@ -120,11 +123,11 @@ def test_as_fast_needs_no_difference():
 
 @pytest.mark.parametrize(
     "test",
-    [Share("a", "do not grok", control="c"), Faster("b", "a", least=1.25, control="c")],
+    [Share("a", "few", control="c"), Faster("b", "a", least=1.25, control="c")],
 )
 def test_without_a_control_that_groks_nothing_is_shown(test):
     assert ruling(test, sample(a=NEVER, b=FAST, c=FAST)) == "supported"
-    finding = judge(Claim("c", "says", test), sample(a=NEVER, b=FAST, c=NEVER))
+    finding = find(test, sample(a=NEVER, b=FAST, c=NEVER))
     assert finding.ruling == "inconclusive"
     assert "nothing to compare with: 0 of 5 of “c” grok" in finding.remark
     assert finding.estimate is None
@@ -132,40 +135,58 @@ def test_without_a_control_that_groks_nothing_is_shown(test):
     assert "Inconclusive unless half of “c” grok" in test.describe()
 
 
-def test_delay_is_asked_only_of_runs_that_memorise():
-    test = Share("a", "grok", "delayed", "grok late", only_if_memorised=True)
+def test_a_share_may_suppose_another_event():
+    late, memorised = Event("delayed", "grok late"), Event("memorised", "memorise")
+    test = Share("a", "most", late, given=memorised)
     late = rows([2000] * 5, memorised=[100] * 5, delayed=[2000] * 5)
     never = rows([None] * 5, memorised=[100] * 5, delayed=[None] * 5)
     blank = rows([None] * 5, memorised=[None] * 3 + [100] * 2, delayed=[None] * 5)
     assert ruling(test, sample(a=late)) == "supported"
     assert ruling(test, sample(a=never)) == "contradicted"
-    finding = judge(Claim("c", "says", test), sample(a=blank))
+    finding = find(test, sample(a=blank))
     assert finding.ruling == "inconclusive"
-    assert finding.remark.startswith("there is nothing to delay: 0 of 5 grok late, 2 memorise")
+    assert finding.remark == "fewer than half memorise: 0 of 5 grok late"
     assert "unless half memorise" in test.describe()
 
 
-def test_mirror_pairs_are_told_apart():
-    apart = {"test_accuracy_mirrored": [0.9] * 5, "test_accuracy_unmirrored": [0.02] * 5}
-    given = sample(a=rows([None] * 5, **apart))
-    remark = Share("a", "do not grok").judge(given).remark
-    assert "0.02 on pairs whose mirror image was not trained on" in remark
+def test_runs_need_not_grok():
+    """Any event that an outcome tells of can be timed, counted, ranked and told apart."""
+    solving = Event("solved", "solve it", "epoch of the solution")
+
+    def made(times):
+        return tuple(
+            {"status": "finished", "solved": time, "error": 0.1 if time else 0.9} for time in times
+        )
+
+    given = sample(a=made([10, 11, 12, 13, 14]), b=made([90, 95, 99, 93, 97]), c=made([None] * 5))
+    finding = find(Faster("a", "b", least=2, event=solving), given)
+    assert finding.ruling == "supported"
+    assert finding.remark.startswith("12 against 95")
+    assert "Median epoch of the solution" in Faster("a", "b", 2, event=solving).describe()
+    assert ruling(Fastest("a", ("b", "c"), 2, event=solving), given) == "supported"
+    assert ruling(Share("c", "few", solving), given) == "supported"
+    assert "0 of 5 solve it" in find(Share("c", "few", solving), given).remark
+    order = {"a": 1.0, "b": 2.0, "c": 3.0}
+    trend = Trend(lambda arm: order[arm.name], "order", solving, low=0.3)
+    assert ruling(trend, given) == "supported"
+    apart = Separation("error", "the error", 0.8, every, event=solving)
+    assert ruling(apart, given) == "contradicted"  # the larger the error, the less is solved
 
 
 def test_faster_needs_a_significant_log_rank():
     # Three against three seeds: no labelling is rarer than 2 in 20.
     few = sample(fast=FAST[:3], slow=SLOW[:3])
-    finding = judge(Claim("c", "says", Faster("fast", "slow", least=1.25)), few)
+    finding = find(Faster("fast", "slow", least=1.25), few)
     assert finding.estimate.low > 1.25
     assert finding.ruling == "inconclusive"
 
 
 def test_share():
-    assert ruling(Share("a", "grok"), sample(a=FAST)) == "supported"
-    assert ruling(Share("a", "do not grok"), sample(a=FAST)) == "contradicted"
-    assert ruling(Share("a", "do not grok"), sample(a=NEVER)) == "supported"
+    assert ruling(Share("a", "most"), sample(a=FAST)) == "supported"
+    assert ruling(Share("a", "few"), sample(a=FAST)) == "contradicted"
+    assert ruling(Share("a", "few"), sample(a=NEVER)) == "supported"
     mixed = rows([800, 800, 800, 800, None])
-    assert ruling(Share("a", "grok"), sample(a=mixed)) == "inconclusive"
+    assert ruling(Share("a", "most"), sample(a=mixed)) == "inconclusive"
 
 
 def test_level():
@@ -228,7 +249,7 @@ def test_everywhere():
     high = rows([1] * 5, ratio=[0.1, 0.2, 0.3, 1.5, None])
     finding = test.judge(sample(a=low, b=high))
     assert finding.ruling == "contradicted"
-    assert "1 runs are above it, largest of 9 runs 1.5" in finding.remark
+    assert "1 above the bound, largest of 9 runs 1.5" in finding.remark
     endless = rows([1] * 5, ratio=[0.1, 0.2, 0.3, 0.4, math.inf])
     assert ruling(test, sample(a=low, b=endless)) == "contradicted"
     lacking = rows([1] * 5, ratio=[0.1, 0.2, 0.3, 0.4, None])
@@ -274,7 +295,7 @@ def test_separation_needs_both_outcomes_and_every_number():
     assert narrow.needs(lacking) == ["a"]
 
 
-@pytest.mark.parametrize("test", [Faster("a", "b", least=1.25), Share("a", "grok")])
+@pytest.mark.parametrize("test", [Faster("a", "b", least=1.25), Share("a", "most")])
 def test_missing_and_failed_runs_support_nothing(test):
     complete = sample(a=FAST, b=SLOW)
     assert ruling(test, complete) == "supported"
@@ -289,14 +310,14 @@ def test_missing_and_failed_runs_support_nothing(test):
     "test",
     [
         Faster("a", "b", least=1.25),
-        Share("a", "grok"),
+        Share("a", "most"),
         Level("a", "x", "ratio", low=10),
         Trend(strength, "strength", high=-0.3),
         InverseLaw(strength),
         Everywhere("x", "ratio", 1.0),
         Fastest("a", ("b", "c"), 0.9),
         GainKept("a", "b", "c", 0.5),
-        Higher("a", "b", "x", "gain", 0.05),
+        Level("a", "x", "gain", low=0.05, reference="b"),
         Separation("x", "one", 0.8, every),
         Separation("x", "one", 0.05, every, "y", "another"),
     ],
@@ -309,9 +330,19 @@ def test_every_test_states_its_rule(test):
 
 
 def test_a_regime_that_a_claim_does_not_name_is_not_judged():
-    claim = Claim("c", "says", Share("a", "grok"), regimes=("noise",))
+    claim = Claim("c", "says", Share("a", "most"), regimes=("noise",))
     given = sample(a=FAST)
-    evidence = Evidence(None, "laptop", {"constant": given, "noise": given}, None)
+    study = Study(
+        name="s",
+        source="",
+        title="",
+        paper_says="",
+        how="",
+        settings=list,
+        arms=dict,
+        claims=(claim,),
+    )
+    evidence = Evidence(study, "laptop", {"constant": given, "noise": given}, None)
     assert list(evidence.findings(claim)) == ["noise"]
 
 

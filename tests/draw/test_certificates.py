@@ -5,8 +5,8 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
+from grokscope.draw.certificates import LARGEST, MOST_POINTS, certificate_chart, decoupling_chart
 from grokscope.errors import SpecError
-from grokscope.pages.certificates import LARGEST, MOST_POINTS, certificate_chart, decoupling_chart
 from grokscope.pages.files import save_chart
 
 

@@ -105,7 +105,7 @@ def test_delay_is_a_ratio_of_epochs():
 
 def test_one_thing_differs_from_the_reference():
     """… and both studies are found by the number of their figure."""
-    setting = optimisers.where("laptop")[0]
+    setting = optimisers.STUDY.settings("laptop")[0]
     arms = optimisers.arms(setting, 3)
     reference = arms[optimisers.ADAMW].changed()
     for name, spec in arms.items():

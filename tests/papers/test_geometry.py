@@ -123,7 +123,7 @@ def test_a_prior_is_judged_where_attention_is_misled():
 
 
 def test_tasks_are_as_the_page_says():
-    settings = {setting.regime: setting.base for setting in tasks.where("laptop")}
+    settings = {setting.regime: setting.base for setting in tasks.STUDY.settings("laptop")}
     sizes = {}
     for name, spec in settings.items():
         data = build_task(spec.task, 0)

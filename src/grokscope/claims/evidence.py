@@ -1,14 +1,15 @@
 """From the store to compact tables, and from the tables to what a claim looks at.
 
-Verdicts and figures see nothing but these tables, so that anyone can make the pages again without
+Verdicts and figures see nothing but these tables, so that anyone can remake the pages without
 training, and a test can check that the committed pages are what the committed tables give.
 """
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,10 +25,27 @@ if TYPE_CHECKING:
     import polars as pl
 
     from grokscope.claims.studies import Claim
-    from grokscope.store import Run, Store
+    from grokscope.store import Run
 
-RUNS, CURVES, ABOUT = "runs.parquet", "curves.parquet", "about.json"
+    Frames = Mapping[str, pl.DataFrame]
+
+ABOUT = "about.json"
 CURVE_ROWS = 120  # rows of a kept curve, evenly thinned; enough for a figure
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that happens to a run at some epoch: the column of the runs table with the epoch
+    (empty where it was not seen within the budget), and how to speak of it."""
+
+    column: str
+    verb: str
+    """What runs do: "5 of 5 grok"."""
+    name: str = ""
+    """What the time is called: "grok epoch"."""
+
+
+GROKKING = Event("grokked", "grok", "grok epoch")
 
 
 @dataclass(frozen=True)
@@ -45,26 +63,26 @@ class ArmRuns:
         return self.specs[0]
 
     @property
-    def complete(self) -> bool:
-        return all(row is not None for row in self.rows)
-
-    @property
-    def sound(self) -> bool:
-        """Has every run finished?"""
-        return self.complete and not self.failed
+    def missing(self) -> int:
+        return sum(row is None for row in self.rows)
 
     @property
     def failed(self) -> int:
         return sum(row is not None and row["status"] != "finished" for row in self.rows)
+
+    @property
+    def sound(self) -> bool:
+        """Has every run finished?"""
+        return not self.missing and not self.failed
 
     def values(self, column: str) -> np.ndarray:  # (seeds,)
         """A column as numbers; NaN where a run has none."""
         found = [None if row is None else row.get(column) for row in self.rows]
         return np.array([np.nan if value is None else value for value in found], float)
 
-    def times(self, column: str = "grokked") -> np.ndarray:  # (seeds,)
-        """Event times; infinite where the event was not seen within the budget."""
-        times = self.values(column)
+    def times(self, event: Event | str = GROKKING) -> np.ndarray:  # (seeds,)
+        """Times of an event (or of its column); infinite where it was not seen in the budget."""
+        times = self.values(event if isinstance(event, str) else event.column)
         return np.where(np.isnan(times), np.inf, times)
 
 
@@ -84,6 +102,19 @@ class Sample:
         needed = claim.test.needs(self)
         return bool(needed) and all(name in self.arms for name in needed)
 
+    def finding(self, claim: Claim) -> Finding:
+        """The verdict of a claim. It fails closed: a missing run gives "not run", a failed one at
+        best "inconclusive"."""
+        if not self.asks(claim):
+            return Finding("not run", remark="not asked in this setting")
+        arms = [self.arms[name] for name in claim.test.needs(self)]
+        missing = sum(arm.missing for arm in arms)
+        if missing or not all(arm.rows for arm in arms):
+            return Finding("not run", remark=f"{missing} runs are missing")
+        if failed := sum(arm.failed for arm in arms):
+            return Finding("inconclusive", remark=f"{failed} runs failed")
+        return claim.test.judge(self)
+
 
 @dataclass(frozen=True)
 class Evidence:
@@ -97,37 +128,24 @@ class Evidence:
     @property
     def present(self) -> bool:
         """Is there anything to draw?"""
-        return any(
-            row is not None
-            for sample in self.samples.values()
-            for arm in sample.arms.values()
-            for row in arm.rows
-        )
+        arms = [arm for sample in self.samples.values() for arm in sample.arms.values()]
+        return any(arm.missing < len(arm.rows) for arm in arms)
 
-    def findings(self, claim: Claim) -> dict[str, Finding]:
-        """The verdict of a claim in each regime whose plan has its arms. It fails closed: a missing
-        run gives "not run", a failed one at best "inconclusive"."""
-        chosen = claim.regimes or tuple(self.samples)
-        asked = {
-            regime: sample
-            for regime, sample in self.samples.items()
-            if regime in chosen and sample.asks(claim)
+    def findings(self, claim: Claim) -> Mapping[str, Finding]:
+        """The verdict of a claim in each regime whose plan has its arms."""
+        return self._verdicts[claim.name]
+
+    @cached_property
+    def _verdicts(self) -> Mapping[str, Mapping[str, Finding]]:
+        """Judged once, by claim and regime, whoever asks."""
+        return {
+            claim.name: {
+                regime: sample.finding(claim)
+                for regime, sample in self.samples.items()
+                if regime in (claim.regimes or self.samples) and sample.asks(claim)
+            }
+            for claim in self.study.claims
         }
-        return {regime: judge(claim, sample) for regime, sample in asked.items()}
-
-
-def judge(claim: Claim, sample: Sample) -> Finding:
-    """The verdict of a claim in one setting; it fails closed."""
-    if not sample.asks(claim):
-        return Finding("not run", remark="not asked in this setting")
-    arms = [sample.arms[name] for name in claim.test.needs(sample)]
-    missing = sum(row is None for arm in arms for row in arm.rows)
-    if missing or not all(arm.rows for arm in arms):
-        return Finding("not run", remark=f"{missing} runs are missing")
-    failed = sum(arm.failed for arm in arms)
-    if failed:
-        return Finding("inconclusive", remark=f"{failed} runs failed")
-    return claim.test.judge(sample)
 
 
 @dataclass(frozen=True)
@@ -137,53 +155,55 @@ class Tables:
     runs: pl.DataFrame
     curves: pl.DataFrame
     about: dict[str, Any]
+    _evidence: dict[tuple[Study, ScaleName], Evidence] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def empty(cls) -> Tables:
+        import polars as pl
+
+        return cls(pl.DataFrame(), pl.DataFrame(), {})
 
     @cached_property
     def by_id(self) -> dict[str, dict[str, Any]]:
         return {row["run"]: row for row in self.runs.iter_rows(named=True)}
 
     def evidence(self, study: Study, scale: ScaleName) -> Evidence:
-        """A study's arms with the rows that the tables have for them."""
+        """A study's arms with the rows that the tables have for them; made once."""
+        if (study, scale) not in self._evidence:
+            self._evidence[study, scale] = self._gather(study, scale)
+        return self._evidence[study, scale]
+
+    def _gather(self, study: Study, scale: ScaleName) -> Evidence:
         seeds = self.about.get("seeds", {}).get(study.name, study.seeds[scale])
-        samples: dict[str, Sample] = {}
         grouped: dict[str, tuple[Setting, dict[str, list[Planned]]]] = {}
         for item in plan([study], scale, seeds):
-            setting, arms = grouped.setdefault(item.setting.regime, (item.setting, {}))
+            _, arms = grouped.setdefault(item.setting.regime, (item.setting, {}))
             arms.setdefault(item.arm, []).append(item)
-        for regime, (setting, arms) in grouped.items():
-            samples[regime] = Sample(
-                setting,
-                {
-                    name: ArmRuns(
-                        name,
-                        tuple(item.spec for item in items),
-                        tuple(self.by_id.get(item.spec.id) for item in items),
-                    )
-                    for name, items in arms.items()
-                },
-            )
+        samples = {
+            regime: Sample(setting, {name: self._arm(name, arms[name]) for name in arms})
+            for regime, (setting, arms) in grouped.items()
+        }
         return Evidence(study, scale, samples, self.curves)
 
+    def _arm(self, name: str, items: Sequence[Planned]) -> ArmRuns:
+        specs = tuple(item.spec for item in items)
+        return ArmRuns(name, specs, tuple(self.by_id.get(spec.id) for spec in specs))
 
-def collect(paper: Paper, planned: Sequence[Planned], store: Store, base: Tables) -> Tables:
+
+def collect(
+    paper: Paper, planned: Sequence[Planned], runs: Mapping[str, Run], base: Tables
+) -> Tables:
     """Tables of the planned runs that have ended, laid over those of `base`."""
     import polars as pl
 
-    specs = {item.spec.id: item.spec for item in planned}
-    found = {name: store.find(spec) for name, spec in specs.items()}
-    ended = {name: run for name, run in found.items() if run.ended}
+    asked_for = dict.fromkeys(item.spec.id for item in planned)
+    ended = {name: runs[name] for name in asked_for if runs[name].ended}
     # A run is summarised for every study that uses it, whichever of them is asked for now.
-    scales = {item.setting.scale for item in planned}
     known = base.about.get("seeds", {})
-    everything = [
-        *planned,
-        *(
-            item
-            for scale in scales
-            for study in paper.studies
-            for item in plan([study], scale, max(study.seeds[scale], known.get(study.name, 0)))
-        ),
-    ]
+    everything = [*planned]
+    for scale in {item.setting.scale for item in planned}:
+        for study in paper.studies:
+            everything += plan([study], scale, max(study.seeds[scale], known.get(study.name, 0)))
     asked: dict[str, dict[str, Study]] = {}
     for item in everything:
         asked.setdefault(item.spec.id, {})[item.study.name] = item.study
@@ -191,30 +211,22 @@ def collect(paper: Paper, planned: Sequence[Planned], store: Store, base: Tables
     # The same columns for every kept curve: studies may share a run.
     columns = sorted({column for study in paper.studies for column in study.curves})
     wanted = dict.fromkeys(i.spec.id for i in everything if i.arm in i.study.curve_arms)
-    curves = [_thin(ended[name], columns) for name in wanted if name in ended]
+    kept = [name for name in wanted if name in ended]
+    curves = [_thin(ended[name], columns) for name in kept]
     curves += [
         study.trace(ended[name]).select(pl.lit(name).alias("run"), pl.all())
-        for name in wanted
-        if name in ended
+        for name in kept
         for study in asked[name].values()
         if study.trace
     ]
-    segments = [s for run in ended.values() for s in run.provenance["segments"]]
-    about = {
-        **base.about,
-        "seeds": _most_seeds(base.about.get("seeds", {}), planned),
-        "versions": segments[-1]["versions"] if segments else base.about.get("versions", {}),
-    }
-    runs = pl.DataFrame(rows, infer_schema_length=None) if rows else base.runs
-    return Tables(_lay_over(base.runs, runs), _lay_over(base.curves, *curves), about)
-
-
-def _most_seeds(known: Mapping[str, int], planned: Sequence[Planned]) -> dict[str, int]:
-    """Seeds of each study. Fewer than before are not asked for: what was run counts."""
-    seeds = dict(known)
+    seeds = dict(known)  # fewer than before are not asked for: what was run counts
     for item in planned:
         seeds[item.study.name] = max(seeds.get(item.study.name, 0), item.seed + 1)
-    return seeds
+    segments = [s for run in ended.values() for s in run.provenance["segments"]]
+    versions = segments[-1]["versions"] if segments else base.about.get("versions", {})
+    about = {**base.about, "seeds": seeds, "versions": versions}
+    made = pl.DataFrame(rows, infer_schema_length=None) if rows else base.runs
+    return Tables(_lay_over(base.runs, made), _lay_over(base.curves, *curves), about)
 
 
 def _lay_over(old: pl.DataFrame, *new: pl.DataFrame) -> pl.DataFrame:
@@ -228,8 +240,7 @@ def _lay_over(old: pl.DataFrame, *new: pl.DataFrame) -> pl.DataFrame:
     if len(old):
         kept = old.filter(~pl.col("run").is_in(renewed["run"].implode()))
         renewed = pl.concat([kept, renewed], how="diagonal_relaxed")
-    order = ["run", "epoch"] if "epoch" in renewed.columns else ["run"]
-    return renewed.sort(order)
+    return renewed.sort(["run", "epoch"] if "epoch" in renewed.columns else ["run"])
 
 
 def _row(paper: Paper, studies: Sequence[Study], run: Run) -> dict[str, Any]:
@@ -241,8 +252,7 @@ def _row(paper: Paper, studies: Sequence[Study], run: Run) -> dict[str, Any]:
         "status": outcome["status"],
         "ended_by": outcome["ended_by"],
         "epochs": outcome["epochs"],
-        "memorised": outcome["memorised"]["epoch"],
-        "grokked": outcome["grokked"]["epoch"],
+        **event_times(outcome),
         "seconds": round(run.seconds, 1),
         "commit": run.provenance["segments"][-1]["commit"] or "unknown",
         **outcome["final"],
@@ -252,6 +262,12 @@ def _row(paper: Paper, studies: Sequence[Study], run: Run) -> dict[str, Any]:
         for study in studies:
             row |= study.summarise(run) if study.summarise else {}
     return row
+
+
+def event_times(outcome: Mapping[str, Any]) -> dict[str, int | None]:
+    """The epoch of every event that the outcome tells of; None where it was not seen."""
+    events = {n: e for n, e in outcome.items() if isinstance(e, Mapping) and "threshold" in e}
+    return {name: event["epoch"] for name, event in events.items()}
 
 
 def _thin(run: Run, columns: Sequence[str]) -> pl.DataFrame:
@@ -264,28 +280,33 @@ def _thin(run: Run, columns: Sequence[str]) -> pl.DataFrame:
 
 def read_tables(folder: Path) -> Tables:
     """The tables of a scale; empty ones where there are none."""
+    frames, about = read_frames(folder)
+    if "runs" not in frames:
+        return Tables.empty()
+    return Tables(frames["runs"], frames.get("curves", Tables.empty().curves), about)
+
+
+def write_tables(tables: Tables, folder: Path) -> None:
+    write_frames({"runs": tables.runs, "curves": tables.curves}, tables.about, folder)
+
+
+def read_frames(folder: Path) -> tuple[Frames, dict[str, Any]]:
+    """Every table of a folder by name, and how they came about."""
     import polars as pl
 
-    if not (folder / RUNS).exists():
-        return Tables(pl.DataFrame(), pl.DataFrame(), {})
+    paths = sorted(folder.glob("*.parquet"))
     try:
-        return Tables(
-            pl.read_parquet(folder / RUNS),
-            pl.read_parquet(folder / CURVES) if (folder / CURVES).exists() else pl.DataFrame(),
-            json.loads((folder / ABOUT).read_text()),
-        )
+        frames = {path.stem: pl.read_parquet(path) for path in paths}
+        return frames, json.loads((folder / ABOUT).read_text()) if paths else {}
     except (OSError, ValueError, pl.exceptions.PolarsError) as error:
         raise StoreError(f"The tables in {folder} cannot be read: {error}.") from error
 
 
-def write_tables(tables: Tables, folder: Path) -> None:
-    import io
-
+def write_frames(frames: Frames, about: Mapping[str, Any], folder: Path) -> None:
     from grokscope.pages.files import write_file
 
-    for name, frame in ((RUNS, tables.runs), (CURVES, tables.curves)):
+    for name, frame in frames.items():
         if len(frame):
             frame.write_parquet(buffer := io.BytesIO(), compression="zstd")
-            write_file(folder / name, buffer.getvalue())
-    text = json.dumps(tables.about, indent=1, sort_keys=True) + "\n"
-    write_file(folder / ABOUT, text.encode())
+            write_file(folder / f"{name}.parquet", buffer.getvalue())
+    write_file(folder / ABOUT, f"{json.dumps(about, indent=1, sort_keys=True)}\n".encode())

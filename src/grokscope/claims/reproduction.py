@@ -1,45 +1,32 @@
-"""`grokscope reproduce`: train what the store lacks, write tables, judge, write the pages."""
+"""A plan held against a store: what is left to train, how long it will take, and the tables that
+come of it."""
 
 from __future__ import annotations
 
-import importlib
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from grokscope.claims.evidence import Tables, collect, read_tables, write_tables
-from grokscope.claims.studies import SCALES, Paper, Planned, ScaleName, Study, plan
-from grokscope.engine.planning import (
-    choose_processes,
-    estimate_seconds,
-    expected_seconds,
-    train,
-)
-from grokscope.errors import GrokscopeError, SpecError, StoreError, suggest
-from grokscope.pages import paper as page
+from grokscope.claims.evidence import Tables, collect, read_tables, write_frames, write_tables
+from grokscope.claims.studies import SCALES, Annex, Paper, Planned, ScaleName, Study, plan
+from grokscope.engine.planning import choose_processes, estimate_seconds, expected_seconds, train
+from grokscope.errors import GrokscopeError, TrainingError
 from grokscope.spec import RunSpec
 from grokscope.store import Run, Store
-from grokscope.terminal import clock
 
 if TYPE_CHECKING:
     from grokscope.engine.events import Sink
 
-PAPERS = {"structural-inference": "grokscope.papers.structural_inference.paper"}
 STARTING = 1.0  # seconds to make a run's data and to write it down, whatever its size
-
-
-def find_paper(name: str) -> Paper:
-    if name not in PAPERS:
-        raise SpecError(f"There is no paper {name!r}.{suggest(name, PAPERS)}")
-    return importlib.import_module(PAPERS[name]).PAPER
 
 
 @dataclass(frozen=True)
 class Work:
-    """A plan held against a store."""
+    """The runs that are asked for, and those that the store already has."""
 
+    scale: ScaleName
     planned: Sequence[Planned]
     specs: Sequence[RunSpec]  # each once
     done: Sequence[Run]
@@ -49,18 +36,8 @@ class Work:
         have = {run.id for run in self.done}
         return [spec for spec in self.specs if spec.id not in have]
 
-    @property
-    def shared(self) -> int:
-        """Runs that several arms or studies have in common, counted once each time."""
-        return len(self.planned) - len(self.specs)
-
-    @property
-    def saved_seconds(self) -> float:
-        """What training the runs of the store again would take."""
-        return sum(run.seconds for run in self.done)
-
     def seconds_left(self) -> float:
-        """A rough estimate of the time to go, all processes together."""
+        """A rough estimate of the time that remains, with all processes at work."""
         left = self.left
         if not left:
             return 0.0
@@ -69,7 +46,7 @@ class Work:
 
     @property
     def slowness(self) -> float:
-        """How much longer an epoch takes on this machine than estimated, by the runs it has
+        """How much longer an epoch takes on this machine than estimated, judging by the runs it has
         trained; 1 while there are none."""
         ratios = [
             run.seconds
@@ -83,45 +60,7 @@ def survey(studies: Sequence[Study], scale: ScaleName, seeds: int | None, store:
     planned = plan(studies, scale, seeds)
     specs = {item.spec.id: item.spec for item in planned}
     runs = [store.find(spec) for spec in specs.values()]
-    return Work(planned, list(specs.values()), [run for run in runs if run.ended])
-
-
-def describe_work(work: Work, scale: ScaleName) -> str:
-    """What is there, what is shared, what it will take; in a sentence or three."""
-    text = f"{len(work.planned)} runs are asked for"
-    if work.shared:
-        text += f", {work.shared} of them by several arms: {len(work.specs)} in all"
-    text += "."
-    if work.done:
-        saved = clock(work.saved_seconds)
-        text += f" The store has {len(work.done)}, which saves {saved} of one core's time."
-    if not work.left:
-        return text + " Nothing is left to train."
-    return (
-        f"{text} {len(work.left)} are left to train at {scale} scale: about "
-        f"{clock(work.seconds_left())}. Interrupt it at will; the same command goes on."
-    )
-
-
-def carry_out(
-    paper: Paper,
-    work: Work,
-    scale: ScaleName,
-    store: Store,
-    results: Path,
-    sinks: Sink | Iterable[Sink],
-) -> None:
-    """Train what is left and write the tables of this scale. What cannot be trained, such as the
-    pupil of a teacher that failed, is complained of when the rest is safe."""
-    refused = None
-    try:
-        train(work.specs, store, sinks=sinks)
-    except GrokscopeError as error:
-        refused = error
-    folder = results / paper.name / scale
-    write_tables(collect(paper, work.planned, store, read_tables(folder)), folder)
-    if refused is not None:
-        raise refused
+    return Work(scale, planned, list(specs.values()), [run for run in runs if run.ended])
 
 
 def read_all(paper: Paper, results: Path) -> dict[ScaleName, Tables]:
@@ -130,10 +69,45 @@ def read_all(paper: Paper, results: Path) -> dict[ScaleName, Tables]:
     return {scale: found for scale, found in tables.items() if len(found.runs)}
 
 
-def write_pages(paper: Paper, results: Path, docs: Path, readme: Path | None = None) -> list[Path]:
-    """Pages and figures from whatever tables there are; on request a README's table, too."""
-    tables = read_all(paper, results)
-    if not tables:
-        raise StoreError(f"There are no tables of {paper.name} in {results}.")
-    pages = page.write(paper, tables, docs)
-    return pages if readme is None else [*pages, page.renew(readme, paper, tables)]
+def carry_out(
+    paper: Paper,
+    work: Work,
+    store: Store,
+    results: Path,
+    base: Tables,
+    sinks: Sink,
+) -> tuple[Tables, GrokscopeError | None]:
+    """Train what is left and write the tables. Returns those of the paper at this scale, laid over
+    `base`, and what could not be trained, such as the pupil of a teacher that failed."""
+    refused: GrokscopeError | None = None
+    try:
+        train(work.specs, store, sinks=sinks)
+    except GrokscopeError as error:
+        refused = error
+    runs = {spec.id: store.find(spec) for spec in work.specs}
+    shown = [item for item in work.planned if not isinstance(item.study, Annex)]
+    if shown:
+        base = collect(paper, shown, runs, base)
+        write_tables(base, results / paper.name / work.scale)
+    for annex in paper.annexes:
+        own = [(item, runs[item.spec.id]) for item in work.planned if item.study is annex]
+        missing = [run.id for _, run in own if run.status != "finished"]
+        if missing and refused is None:
+            refused = TrainingError(
+                f"{annex.name} needs all of its runs, not {', '.join(missing)}."
+            )
+        if own and not missing:
+            about = _origin([run for _, run in own])
+            write_frames(annex.tabulate(own, store), about, results / annex.name)
+    return base, refused
+
+
+def _origin(runs: Sequence[Run]) -> Mapping[str, Any]:
+    """How many runs, how long they took, and with which code."""
+    segments = [segment for run in runs for segment in run.provenance["segments"]]
+    return {
+        "runs": len(runs),
+        "minutes": round(sum(segment["seconds"] for segment in segments) / 60, 1),
+        "commits": sorted({segment["commit"] or "unknown" for segment in segments}),
+        "versions": segments[-1]["versions"],
+    }

@@ -1,8 +1,9 @@
 """What a paper's reproduction is made of: papers have studies, studies have arms and claims.
 
-A study asks one question in one or several settings (a regime of the task at a scale). Its arms are
-specs, one for each seed; its claims fix their tests before anything is trained; its figure is drawn
-from the same tables that the verdicts come from.
+A study asks one question in one or several settings (a regime at a scale). Its arms are specs, one
+for each seed; its claims fix their tests before anything is trained; its figure is drawn from the
+same tables that the verdicts come from. Nothing here knows what a run learns: a run has a spec with
+a seed and a budget, event times, final measures and a curve.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from grokscope.claims.verdicts import Finding
@@ -21,47 +23,42 @@ if TYPE_CHECKING:
     import polars as pl
 
     from grokscope.claims.evidence import Evidence, Sample
-    from grokscope.store import Run
+    from grokscope.store import Run, Store
 
 ScaleName = Literal["smoke", "laptop", "paper"]
 SCALES: tuple[ScaleName, ...] = ("smoke", "laptop", "paper")
+SEEDS: Mapping[ScaleName, int] = {"smoke": 1, "laptop": 5, "paper": 5}
 
 
 @dataclass(frozen=True)
 class Setting:
-    """Where a question is asked: a regime of the task at a scale."""
+    """Where a question is asked: a regime at a scale."""
 
     scale: ScaleName
     regime: str
     base: RunSpec
     """The run without any intervention, seed 0."""
+    stop: str = "grokked"
+    """The event that settles a variant's question, in the words of `training.stop`."""
 
     def baseline(self, seed: int) -> RunSpec:
-        """Trained to the end of its budget: figures follow it, tickets are cut from it."""
+        """Trained to the end of its budget."""
         return self.base.replace(seed=seed)
 
-    def variant(self, seed: int, **changes: Any) -> RunSpec:
-        """A run with something changed (`prior__kind="oracle"`). Its question is settled once it
-        has grokked, so it stops then."""
-        dotted = {name.replace("__", "."): value for name, value in changes.items()}
-        return self.base.replace(seed=seed, **{"training.stop": "grokked", **dotted})
+    def variant(self, seed: int, changes: Mapping[str, Any] | None = None) -> RunSpec:
+        """A run with something changed (`{"prior.kind": "oracle"}`), which stops once its question
+        is settled."""
+        return self.base.replace(**{"seed": seed, "training.stop": self.stop, **(changes or {})})
 
 
 class Test(Protocol):
     """The test of a claim, fixed before the runs."""
 
     @property
-    def effect(self) -> str:
-        """What is estimated, in a few words: "speed-up"."""
-
-    def describe(self) -> str:
-        """Statistic and decision rule in words."""
-
-    def judge(self, sample: Sample) -> Finding:
-        """The finding in one setting. It is asked only if every run it needs has finished."""
-
-    def needs(self, sample: Sample) -> Sequence[str]:
-        """Names of the arms it uses."""
+    def effect(self) -> str: ...  # what is estimated, in a few words: "speed-up"
+    def describe(self) -> str: ...  # statistic and decision rule in words
+    def needs(self, sample: Sample) -> Sequence[str]: ...  # names of the arms it uses
+    def judge(self, sample: Sample) -> Finding: ...  # called if every run it needs has finished
 
 
 @dataclass(frozen=True)
@@ -83,12 +80,12 @@ class Panel:
 
     title: str
     chart: alt.LayerChart | alt.VConcatChart
-    """Without configuration: the page puts the theme on it."""
+    """Without configuration: the page adds the theme."""
     note: str = ""
     """How many runs it shows, and what became of the others."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Study:
     """One figure of a paper: arms, claims, drawing. Each lives in a file of its own."""
 
@@ -102,24 +99,36 @@ class Study:
     settings: Callable[[ScaleName], Sequence[Setting]]
     arms: Callable[[Setting, int], Mapping[str, RunSpec]]
     """Arms of a setting for one seed, by name, in the order of the figure."""
-    claims: tuple[Claim, ...]
-    draw: Callable[[Evidence], Sequence[Panel]]
+    claims: tuple[Claim, ...] = ()
+    draw: Callable[[Evidence], Sequence[Panel]] = lambda evidence: ()
     """The figure at one scale, from whatever runs there are; no panels if there are none."""
-    caption: str
+    caption: str = ""
     read: Callable[[Evidence], str] | None = None
     """What the tables say beyond the verdicts, in sentences (fitted laws, counts)."""
     curves: tuple[str, ...] = ()
     """Columns of the curves that the figure needs, for the arms in `curve_arms`."""
     curve_arms: tuple[str, ...] = ()
     summarise: Callable[[Run], Mapping[str, float | None]] | None = None
-    """Numbers that only this study reads off a run, beside the paper's."""
+    """Numbers that only this study reads off a run, in addition to the paper's."""
     trace: Callable[[Run], pl.DataFrame] | None = None
-    """Rows by epoch that are computed from the kept weights of the runs in `curve_arms`."""
+    """Rows by epoch, computed from the kept weights of the runs in `curve_arms`."""
     appendix: bool = False
-    """Does it stand in the paper's appendix? Those are selected and tabulated together."""
-    seeds: Mapping[ScaleName, int] = field(
-        default_factory=lambda: {"smoke": 1, "laptop": 5, "paper": 5}
-    )
+    """Is it in the paper's appendix? Those are selected and tabulated together."""
+    seeds: Mapping[ScaleName, int] = field(default_factory=lambda: dict(SEEDS))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Annex(Study):
+    """A study with tables and a page of its own: `results/<name>/*.parquet` and `docs/<name>.md`.
+    It has no row in the paper's table of verdicts."""
+
+    tabulate: Callable[[Sequence[tuple[Planned, Run]], Store], Mapping[str, pl.DataFrame]]
+    """Its tables by name, once all of its runs have finished."""
+    render: Callable[
+        [Mapping[str, pl.DataFrame], Mapping[str, Any]], tuple[str, Mapping[str, alt.TopLevelMixin]]
+    ]
+    """Markdown and charts (by file name, in `figures/`), from the tables and from how they came
+    about (runs, minutes, commits, versions)."""
 
 
 @dataclass(frozen=True)
@@ -135,30 +144,31 @@ class Paper:
     regimes: Mapping[str, str]
     """Names of regimes and what they are."""
     deviations: tuple[str, ...]
-    """What is done otherwise than in the paper, and why."""
+    """What is done differently from the paper, and why."""
     revisions: tuple[str, ...]
-    """What was changed in the judging after runs had been seen, and what it changed: a test that
-    was altered in sight of the result is weaker evidence."""
+    """What was changed in the judging after runs had been seen, and what difference it made: a test
+    that was changed with the result in sight is weaker evidence."""
     glossary: Mapping[str, str]
     """Words that a newcomer needs for the verdict table."""
-    summarise: Callable[[Run], Mapping[str, float | None]]
-    """Numbers of a run that claims and figures use, beside outcome and final measures."""
+    summarise: Callable[[Run], Mapping[str, float | None]] = lambda run: {}
+    """Numbers of a run that claims and figures use, besides event times and final measures."""
+    annexes: tuple[Annex, ...] = ()
 
     def select(self, names: Sequence[str]) -> tuple[Study, ...]:
-        """Studies by name or figure number ("3", "figure3"), or all that are "main" or of the
+        """Studies by name or figure number ("3", "figure3"), or all that are "main" or in the
         "appendix"; every study if none is named."""
+        everything = (*self.studies, *self.annexes)
         known: dict[str, list[Study]] = {}
-        for study in self.studies:
+        for study in everything:
             numbers = re.findall(r"\d+", study.source)
             part = "appendix" if study.appendix else "main"
             for name in (study.name, part, *numbers, *(f"figure{n}" for n in numbers)):
                 known.setdefault(name, []).append(study)
         for name in names:
             if name.lower() not in known:
-                hint = suggest(name, known)
-                raise SpecError(f"{self.name} has no study {name!r}.{hint}")
+                raise SpecError(f"{self.name} has no study {name!r}.{suggest(name, known)}")
         chosen = {study.name: study for name in names for study in known[name.lower()]}
-        return tuple(chosen.values()) or self.studies
+        return tuple(chosen.values()) or everything
 
 
 @dataclass(frozen=True)
@@ -173,13 +183,25 @@ class Planned:
 
 
 def plan(studies: Sequence[Study], scale: ScaleName, seeds: int | None = None) -> list[Planned]:
-    """Every run that the studies ask for at a scale; shared runs occur once per study."""
+    """Every run that the studies ask for at a scale; a run that several share occurs in each."""
     if seeds is not None and seeds < 1:
         raise SpecError(f"--seeds is {seeds}; it must be at least 1.")
     return [
-        Planned(study, setting, arm, seed, spec)
+        item
         for study in studies
-        for setting in study.settings(scale)
+        for setting in _settings(study, scale)
         for seed in range(study.seeds[scale] if seeds is None else seeds)
-        for arm, spec in study.arms(setting, seed).items()
+        for item in _arms(study, setting, seed)
     ]
+
+
+# Thousands of specs are checked and hashed in a plan, and survey, tables and pages all need it.
+@cache
+def _settings(study: Study, scale: ScaleName) -> Sequence[Setting]:
+    return study.settings(scale)
+
+
+@cache
+def _arms(study: Study, setting: Setting, seed: int) -> Sequence[Planned]:
+    arms = study.arms(setting, seed)
+    return [Planned(study, setting, arm, seed, spec) for arm, spec in arms.items()]

@@ -8,27 +8,32 @@ runs give is an estimate with an interval:
     inconclusive   the interval holds it, or a run failed or has no number, or a control failed
     not run        a run is missing
 
-Seeds are resampled jointly, since arms of equal seed share their data. A run that did not grok
-within its budget has the grok time infinity; it is never dropped, and never counted as the budget
-(but in `gain_kept`, which says in which direction that errs).
+Seeds are resampled jointly, since arms of equal seed share their data. An event that was not seen
+within a run's budget has an infinite time; it is never dropped, and never set to the budget (except
+in `gain_kept`, which says in which direction that errs).
+
+SciPy's bootstrap neither takes every resample of a few seeds nor knows infinite times, and its
+log-rank test relies on a normal approximation that five seeds do not allow: those two are ours.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Literal
 
 import numpy as np
 
-Ruling = Literal["supported", "contradicted", "inconclusive", "not run"]
+Ruling = Literal["contradicted", "inconclusive", "supported", "not run"]
+RULINGS: tuple[Ruling, ...] = ("contradicted", "inconclusive", "supported", "not run")
 
 CONFIDENCE = 0.95
-EXHAUSTIVE = 8  # up to so many seeds every resample is taken; the order of seeds does not matter
+EXHAUSTIVE = 8  # up to this many seeds every resample is taken; their order does not matter
 DRAWS = 10_000
+LABELLINGS = 20_000  # of the log-rank test: all of them up to eight seeds per arm
 
 
 @dataclass(frozen=True)
@@ -61,7 +66,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Finding:
-    """What became of a claim in one setting."""
+    """The verdict on a claim in one setting."""
 
     ruling: Ruling
     estimate: Estimate | None = None
@@ -73,33 +78,14 @@ def _figure(value: float) -> str:
     return f"{Decimal(f'{value:.2g}'):,f}" if abs(value) < 1000 else f"{value:,.0f}"
 
 
-# The rule
-
-
-def at_least(estimate: Estimate, smallest: float) -> Ruling:
-    """Is the effect at least `smallest`?"""
+def within(estimate: Estimate, low: float = -math.inf, high: float = math.inf) -> Ruling:
+    """The rule: does the effect lie between the two?"""
     if math.isnan(estimate.value):
         return "inconclusive"
-    if estimate.low >= smallest:
+    if low <= estimate.low and estimate.high <= high:
         return "supported"
-    return "contradicted" if estimate.high < smallest else "inconclusive"
-
-
-def at_most(estimate: Estimate, largest: float) -> Ruling:
-    """Is the effect at most `largest`?"""
-    mirrored = Estimate(-estimate.value, -estimate.high, -estimate.low, estimate.n)
-    return at_least(mirrored, -largest)
-
-
-def within(estimate: Estimate, low: float, high: float) -> Ruling:
-    """Is the effect between the two?"""
-    sides = {at_least(estimate, low), at_most(estimate, high)}
-    if sides == {"supported"}:
-        return "supported"
-    return "contradicted" if "contradicted" in sides else "inconclusive"
-
-
-# Few seeds
+    outside = estimate.high < low or estimate.low > high
+    return "contradicted" if outside else "inconclusive"
 
 
 def resamples(n: int) -> tuple[np.ndarray, np.ndarray]:  # (resamples, n), (resamples,)
@@ -116,16 +102,13 @@ def resamples(n: int) -> tuple[np.ndarray, np.ndarray]:  # (resamples, n), (resa
 def bootstrap(
     statistic: Callable[[np.ndarray], float], n: int, confidence: float = CONFIDENCE
 ) -> Estimate:
-    """Estimate and expanded percentile interval of a statistic of seeds.
-
-    `statistic` takes an array of seed indices. The plain percentile interval of a handful of seeds
-    is too short; the expanded one (Hesterberg 2015, "What teachers should know about the
-    bootstrap") takes the quantiles Phi(-+ sqrt(n / (n - 1)) t), t the quantile of Student's
-    distribution. It still cannot leave the range of the seeds, so the interval is widened to
-    value -+ t s, s the standard deviation of the resamples times sqrt(n / (n - 1)), which is
-    Student's own for means, wherever that is finite. A resample that gives no number widens the
-    interval on both sides. One seed gives no interval at all.
-    """
+    """Estimate and expanded percentile interval of a statistic of seeds, given by their indices.
+    The plain percentile interval of a few seeds is too short; the expanded one (Hesterberg 2015,
+    "What teachers should know about the bootstrap") takes the quantiles Phi(-+ sqrt(n / (n - 1))
+    t), t the quantile of Student's distribution. It still cannot leave the range of the seeds, so
+    the interval is widened to value -+ t s, s the standard deviation of the resamples times
+    sqrt(n / (n - 1)), which is Student's own for means, wherever that is finite. A resample without
+    a number widens the interval on both sides. One seed gives no interval at all."""
     from scipy import stats
 
     value = statistic(np.arange(n))
@@ -152,26 +135,33 @@ def _order_statistic(values: np.ndarray, weights: np.ndarray, share: float) -> f
     return float(values[order][np.searchsorted(below, share, side="right")])
 
 
+def mean(values: np.ndarray, logarithmic: bool = False) -> Estimate:  # (seeds,)
+    """The mean over seeds, or the geometric one."""
+    scaled = np.log(values) if logarithmic else values
+    estimate = bootstrap(lambda index: float(scaled[index].mean()), len(scaled))
+    return exponential(estimate) if logarithmic else estimate
+
+
+def exponential(estimate: Estimate) -> Estimate:
+    """An estimate of logarithms as one of ratios."""
+    ends = (estimate.value, estimate.low, estimate.high)
+    value, low, high = (math.inf if end > 700 else math.exp(end) for end in ends)
+    return Estimate(value, low if estimate.low > -math.inf else -math.inf, high, estimate.n)
+
+
 def share_estimate(successes: int, n: int, confidence: float = CONFIDENCE) -> Estimate:
     """A share with Clopper-Pearson bounds, each one-sided at the given confidence, so that five of
     five exclude one half (0.549) and four of five do not."""
     from scipy import stats
 
-    tail = 1 - confidence
-    low = stats.beta.ppf(tail, successes, n - successes + 1) if successes else 0.0
-    high = stats.beta.ppf(1 - tail, successes + 1, n - successes) if successes < n else 1.0
-    return Estimate(successes / n, float(low), float(high), n)
-
-
-# Censored times
+    bounds = stats.binomtest(successes, n).proportion_ci(2 * confidence - 1, method="exact")
+    return Estimate(successes / n, float(bounds.low), float(bounds.high), n)
 
 
 def median_time(times: np.ndarray) -> float:  # (n,), infinite where censored
-    """Kaplan-Meier median: the first time by which half have grokked; infinite if never.
-
-    Runs are censored at the end of a common budget only, so the estimator is the plain
-    distribution function.
-    """
+    """Kaplan-Meier median: the first time by which half have had the event; infinite if never.
+    Runs are censored only at the end of a common budget, so the estimator is the plain
+    distribution function."""
     return float(np.sort(times)[math.ceil(len(times) / 2) - 1])
 
 
@@ -194,7 +184,7 @@ def gain_kept(
     """(slow - between) / (slow - fast) of the median times: the share of the epochs saved by `fast`
     that `between` saves too. No number where `fast` saves nothing.
 
-    A median that was never reached stands at the budget. For `slow` this can only make a share
+    A median that was never reached is set to the budget. For `slow` this can only make a share
     below 1 too small, for `between` only too large."""
 
     def share(index: np.ndarray) -> float:
@@ -205,91 +195,73 @@ def gain_kept(
     return bootstrap(share, len(slow))
 
 
-def exponential(estimate: Estimate) -> Estimate:
-    """An estimate of logarithms as one of ratios."""
-    ends = (estimate.value, estimate.low, estimate.high)
-    value, low, high = (math.inf if end > 700 else math.exp(end) for end in ends)
-    return Estimate(value, low if estimate.low > -math.inf else -math.inf, high, estimate.n)
-
-
 def log_rank(first: np.ndarray, second: np.ndarray) -> float:  # (n,), (m,)
-    """Two-sided p-value of the log-rank test, by all permutations of the labels (many seeded ones
-    where there are too many).
+    """Two-sided p-value of the log-rank test over permutations of the labels, all of them where
+    there are few enough. The statistic is the distance between the observed and the expected number
+    of events in the first group."""
+    from scipy import stats
 
-    With five seeds the usual normal approximation is too coarse. The statistic is the observed
-    minus the expected number of events in the first group.
-    """
+    if min(len(first), len(second)) < 2:
+        return 1.0  # a single run decides nothing
     times = np.concatenate([first, second])
-    events = np.unique(times[np.isfinite(times)])
-    if math.comb(len(times), len(first)) <= 20 * DRAWS:
-        groups = np.array(list(itertools.combinations(range(len(times)), len(first))))
-    else:
-        rng = np.random.default_rng(0)
-        shuffled = [rng.permutation(len(times))[: len(first)] for _ in range(DRAWS)]
-        groups = np.array([np.arange(len(first)), *shuffled])
-    member = np.zeros((len(groups), len(times)))
-    np.put_along_axis(member, groups, 1.0, axis=1)
-    excess = np.zeros(len(groups))
-    for time in events:
-        at_risk, now = times >= time, times == time
-        share = member[:, at_risk].sum(axis=1) / at_risk.sum()
-        excess += member[:, now].sum(axis=1) - share * now.sum()
-    # The first group is the true labelling.
-    return float(np.mean(np.abs(excess) >= abs(excess[0]) - 1e-9))
+    events = np.unique(times[np.isfinite(times)])[:, None]  # (events, 1)
+    share_now = (times == events).sum(axis=-1) / (times >= events).sum(axis=-1)
+
+    def excess(one: np.ndarray, other: np.ndarray, axis: int) -> np.ndarray:  # (..., n), (..., m)
+        chosen = one[..., None, :]
+        expected = (chosen >= events).sum(axis=-1) * share_now
+        return np.abs(((chosen == events).sum(axis=-1) - expected).sum(axis=-1))
+
+    options = {"n_resamples": LABELLINGS, "batch": 2000, "rng": 0}
+    test = stats.permutation_test((first, second), excess, alternative="greater", **options)
+    return float(test.pvalue)
 
 
-def rank_correlation(levels: Sequence[float], times: np.ndarray) -> Estimate:  # (levels, seeds)
-    """Kendall's tau-b between a dose and the time until grokking, over all runs; censored runs tie
-    at the end. Seeds are resampled."""
+def rank_correlation(doses: np.ndarray, times: np.ndarray) -> Estimate:  # (doses,), (doses, seeds)
+    """Kendall's tau-b between a dose and the time of an event, over all runs; censored runs tie at
+    the end. Seeds are resampled."""
     from scipy import stats
 
     ordered = np.where(np.isinf(times), np.finfo(float).max, times)
-    doses = np.asarray(levels, float)
 
     def tau(index: np.ndarray) -> float:
         chosen = ordered[:, index]
         return float(stats.kendalltau(np.repeat(doses, len(index)), chosen.ravel()).statistic)
 
-    found = bootstrap(tau, times.shape[1])
-    return Estimate(found.value, max(found.low, -1.0), min(found.high, 1.0), found.n)
+    return _clipped(bootstrap(tau, times.shape[1]), -1.0)
 
 
-# Telling outcomes apart
+def _clipped(estimate: Estimate, least: float) -> Estimate:
+    """The same, with its interval between what is possible: `least` and 1."""
+    low, high = max(estimate.low, least), min(estimate.high, 1.0)
+    return Estimate(estimate.value, low, high, estimate.n)
 
 
 def roc_area(above: np.ndarray, below: np.ndarray) -> float:  # (n,), (m,)
     """Area under the ROC curve: the share of pairs in which the number of the first kind is the
-    larger one, ties counting half. No number if either kind is missing."""
+    larger one, ties counting half (Mann and Whitney's U over n m). No number if a kind is missing.
+    """
     if not len(above) or not len(below):
         return math.nan
-    apart = np.sign(above[:, None] - below[None, :])
-    return float((1 + apart.mean()) / 2)
+    return float((1 + np.sign(above[:, None] - below[None, :]).mean()) / 2)
 
 
-def separation(
-    outcome: np.ndarray, values: np.ndarray, rival: np.ndarray | None = None
-) -> Estimate:  # (arms, seeds) bool, (arms, seeds), (arms, seeds)
+def separation(outcome: np.ndarray, values: np.ndarray, *rival: np.ndarray) -> Estimate:
     """ROC area of the values over all runs, less that of the rival's if there is one. Seeds are
-    resampled, all arms of a seed together."""
+    resampled, all arms of a seed together.  (arms, seeds) bool, (arms, seeds) each"""
 
     def area(index: np.ndarray) -> float:
-        chosen = outcome[:, index]
-        areas = [
-            roc_area(each[:, index][chosen], each[:, index][~chosen])
-            for each in (values, rival)
-            if each is not None
-        ]
+        chosen, each = outcome[:, index], [array[:, index] for array in (values, *rival)]
+        areas = [roc_area(array[chosen], array[~chosen]) for array in each]
         return areas[0] - sum(areas[1:])
 
-    found = bootstrap(area, outcome.shape[1])
-    least = 0.0 if rival is None else -1.0
-    return Estimate(found.value, max(found.low, least), min(found.high, 1.0), found.n)
+    return _clipped(bootstrap(area, outcome.shape[1]), -1.0 if rival else 0.0)
 
 
 @dataclass(frozen=True)
 class PowerLaw:
-    """time = floor + scale * dose^-exponent. The floor rules for doses above `crossing`, where the
-    two terms are equal."""
+    """time = floor + scale * dose^-exponent. The floor dominates for doses above `crossing`, where
+    the two terms are equal."""
 
     floor: float
     scale: float
@@ -300,9 +272,8 @@ class PowerLaw:
 
     @property
     def crossing(self) -> float:
-        if self.floor <= 0:
-            return math.inf
-        return float((self.scale / self.floor) ** (1 / self.exponent))
+        ratio = self.scale / self.floor if self.floor > 0 else math.inf
+        return float(ratio ** (1 / self.exponent))
 
 
 VISIBLE = 0.25  # of the floor: a delay that stays below it has no exponent to speak of
@@ -311,12 +282,10 @@ EXPONENTS = np.geomspace(0.05, 4.0, 121)  # the fit looks for the exponent on th
 
 def fit_power_law(doses: np.ndarray, times: np.ndarray, budget: float) -> PowerLaw:
     """Least squares of relative errors on the median times of each dose.  (doses,), (doses,)
-
-    A dose whose median is censored asks only that the law be at or beyond the budget there: it
+    A dose whose median is censored only asks that the law be at or beyond the budget there: it
     counts only if the law would fall short. For a given exponent the law is linear in its two other
     parameters, both kept non-negative, so a grid over exponents needs no starting guess; the best
-    exponent is that with the smallest errors of log time.
-    """
+    exponent is that with the smallest errors of log time."""
     from scipy.optimize import nnls
 
     target = np.where(np.isfinite(times), times, budget)
@@ -340,23 +309,19 @@ def fit_power_law(doses: np.ndarray, times: np.ndarray, budget: float) -> PowerL
     return best
 
 
-def power_law_exponent(
-    doses: Sequence[float], times: np.ndarray, budget: float
-) -> tuple[Estimate, PowerLaw]:  # (doses, seeds)
-    """The exponent with its interval over seeds, and the law fitted to all of them. Where even the
-    weakest dose hardly delays anything, the exponent is no number."""
-    levels = np.asarray(doses, float)
-    medians: dict[bytes, float] = {}
+def power_law_exponent(doses: np.ndarray, times: np.ndarray, budget: float) -> Estimate:
+    """The exponent with its interval over seeds.  (doses,), (doses, seeds)
+    Where even the weakest dose hardly delays anything, it is no number."""
+    known: dict[bytes, float] = {}
 
     def exponent(index: np.ndarray) -> float:
-        middle = np.array([median_time(row[index]) for row in times])
-        key = middle.tobytes()  # few resamples have medians of their own
-        if key not in medians:
-            medians[key] = _visible_exponent(levels, middle, budget)
-        return medians[key]
+        medians = np.array([median_time(row[index]) for row in times])
+        key = medians.tobytes()  # few resamples have medians of their own
+        if key not in known:
+            known[key] = _visible_exponent(doses, medians, budget)
+        return known[key]
 
-    whole = np.array([median_time(row) for row in times])
-    return bootstrap(exponent, times.shape[1]), fit_power_law(levels, whole, budget)
+    return bootstrap(exponent, times.shape[1])
 
 
 def _visible_exponent(doses: np.ndarray, times: np.ndarray, budget: float) -> float:

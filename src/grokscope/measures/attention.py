@@ -9,8 +9,8 @@ from typing import Any
 
 from array_api_compat import array_namespace
 
-from grokscope.papers.structural_inference.theory import score_variance as logit_variance
-from grokscope.papers.structural_inference.theory import weakest_weight
+from grokscope.papers.structural_inference.theory.conditions import weakest_weight
+from grokscope.papers.structural_inference.theory.decay import score_variance as logit_variance
 
 __all__ = [
     "entropy",

@@ -48,6 +48,8 @@ def read_run(run: Run) -> Reading:
         }
         outcome = {**conclude(spec, scalars), "status": "partial", "ended_by": None}
     events = events_of(outcome)
+    thresholds = {e.measure: e.threshold for e in events.values()}
+    thresholds.setdefault("weakest_min", spec.structure_threshold)
     width = len(curve["attention"][0]) if len(curve) and "attention" in curve.columns else 0
     try:
         segments = tuple(run.provenance.get("segments", ()))
@@ -68,7 +70,10 @@ def read_run(run: Run) -> Reading:
         failed_at=outcome.get("failed_at"),
         stopped_early=outcome.get("ended_by") in events,
         segments=segments,
-        thresholds={"weakest_min": spec.structure_threshold, **{e.measure: e.threshold for e in events.values()}},
+        thresholds={
+            "weakest_min": spec.structure_threshold,
+            **{e.measure: e.threshold for e in events.values()},
+        },
         positions=labels.name_positions(spec, width),
         averaged=labels.describe_mean(spec),
         watched=not spec.problem,

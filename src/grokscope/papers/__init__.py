@@ -1,1 +1,19 @@
-"""Papers as code: what they claim, tested. Depends on every other room; none depends on it."""
+"""Papers as studies. To add one: a package whose module `paper` has a `PAPER`, and a line here."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from grokscope.claims.studies import Paper
+
+PAPERS = {"structural-inference": "grokscope.papers.structural_inference.paper"}
+
+
+def find_paper(name: str) -> Paper:
+    from grokscope.errors import SpecError, suggest  # a paper's theory stands alone
+
+    if name not in PAPERS:
+        raise SpecError(f"There is no paper {name!r}.{suggest(name, PAPERS)}")
+    return importlib.import_module(PAPERS[name]).PAPER

@@ -145,5 +145,5 @@ def test_impossible_arguments_are_named(bound):
         bound(0.0, 2)
     with pytest.raises(ValueError, match=r"can be at most 0\.5"):
         bound(0.6, 2)
-    with pytest.raises(ValueError, match="at least one is due"):
+    with pytest.raises(ValueError, match="at least one is needed"):
         bound(0.6, 0)

@@ -1,14 +1,14 @@
-"""Figure 3: how fast does a penalty on attention make it, and is it the law of the paper?"""
+"""Figure 3: how much does a penalty on attention accelerate grokking, and by which law?"""
 
 from __future__ import annotations
 
 import math
 
 from grokscope.claims.evidence import ArmRuns, Evidence
-from grokscope.claims.judgements import Faster, InverseLaw, Trend, state_crossing
+from grokscope.claims.judgements import Faster, InverseLaw, Trend
 from grokscope.claims.studies import Claim, Setting, Study
 from grokscope.papers.structural_inference import figures
-from grokscope.papers.structural_inference.settings import settings
+from grokscope.papers.structural_inference.settings import ORACLE, finished, settings
 from grokscope.spec import RunSpec
 
 STRENGTHS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
@@ -31,7 +31,7 @@ def arms(setting: Setting, seed: int) -> dict[str, RunSpec]:
     return {
         BASELINE: setting.baseline(seed),
         **{
-            arm(strength): setting.variant(seed, prior__kind="oracle", prior__strength=strength)
+            arm(strength): setting.variant(seed, {**ORACLE, "prior.strength": strength})
             for strength in strengths(setting)
         },
     }
@@ -43,24 +43,21 @@ def dose(one: ArmRuns) -> float:
 
 
 LAW = InverseLaw(dose)
+INVERSE = Claim("inverse law", "The grok epoch is linear in 1/λ until a floor.", LAW)
 
 
 def read(evidence: Evidence) -> str:
-    """The fitted law in each regime: slope, floor, and from where the floor rules."""
+    """The fitted law in each regime: slope, floor, and from where the floor dominates."""
     sentences = []
-    for regime, sample in evidence.samples.items():
-        needed = [sample.arms[name] for name in LAW.needs(sample)]
-        if not all(one.sound for one in needed):
-            continue
-        finding = LAW.judge(sample)
+    for regime, sample in finished(evidence):
+        finding = evidence.findings(INVERSE)[regime]
         if finding.estimate is None or math.isnan(finding.estimate.value):
             sentences.append(f"{regime.capitalize()}: {finding.remark}.")
             continue
-        exponent, law = LAW.fit(sample)
-        rules = state_crossing(law, [dose(one) for one in needed])
+        law, floor_is = LAW.fit(sample)
         sentences.append(
             f"{regime.capitalize()}: grok epoch = {law.floor:,.0f} + {law.scale:,.3g} / "
-            f"λ^{law.exponent:.2f} (exponent: {exponent}); the floor is {rules}."
+            f"λ^{law.exponent:.2f} (exponent: {finding.estimate}); the floor {floor_is}."
         )
     return " ".join(sentences)
 
@@ -87,14 +84,10 @@ STUDY = Study(
             "The grok epoch falls as the strength grows.",
             Trend(dose, "the strength of the prior (0 without one)", high=-0.3),
         ),
-        Claim(
-            "inverse law",
-            "The grok epoch is linear in 1/λ until a floor.",
-            LAW,
-        ),
+        INVERSE,
     ),
     draw=figures.draw_acceleration,
-    caption="Grok epoch against the strength of the penalty, both on log scales; one dot a seed, "
+    caption="Grok epoch against the strength of the penalty, both on log scales; one dot per seed, "
     "triangles for runs that had not grokked when their budget ended. The line is the fitted law; "
     "the band on the left holds the runs without a penalty, the dashed line their median.",
     read=read,

@@ -16,66 +16,31 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from grokscope.errors import SpecError, TrainingError
+from grokscope.errors import SpecError
 from grokscope.papers.structural_inference import theory
 from grokscope.papers.structural_inference.certificates.checks import inspect_run
-from grokscope.papers.structural_inference.settings import base
-from grokscope.spec import RunSpec, sweep
 from grokscope.store import Run, Store
 
 if TYPE_CHECKING:
     import polars as pl
 
-# Larger means more likely to generalise; the sign turns the others round.
-CANDIDATES = {
-    "weakest_min": 1,
-    "weakest_q01": 1,
-    "weakest_q10": 1,
-    "weakest_mean": 1,
-    "mass_mean": 1,
-    "divergence": -1,
-    "attention_entropy": -1,
-    "mlp_norm": -1,
-    "lipschitz_bound": -1,
-    "parameter_norm": -1,
-}
-
-
-def population() -> list[RunSpec]:
-    """96 runs of different fate: regimes, priors, decays, seeds."""
-    plain = base("laptop").replace(**{"training.epochs": 3000})
-    priors = [
-        plain,
-        plain.replace(**{"prior.kind": "oracle", "prior.strength": 0.03}),
-        plain.replace(**{"prior.kind": "oracle"}),
-        plain.replace(**{"prior.kind": "adversarial"}),
-    ]
-    over: dict[str, list] = {
-        "task.alphabet": [1, 4, 8, 43],
-        "optimiser.weight_decay": [0.0, 0.3, 1.0],
-        "seed": [0, 1],
-    }
-    return [spec for prior in priors for spec in sweep(prior, over)]
+# Larger means more likely to generalise; the sign reverses the others.
+MASSES = ("weakest_min", "weakest_q01", "weakest_q10", "weakest_mean", "mass_mean")
+SIZES = ("divergence", "attention_entropy", "mlp_norm", "lipschitz_bound", "parameter_norm")
+CANDIDATES = {**dict.fromkeys(MASSES, 1), **dict.fromkeys(SIZES, -1)}
 
 
 def measure_population(runs: list[Run], store: Store) -> pl.DataFrame:
     """A row per run: what the theorem needs, and what became of the run."""
     import polars as pl
 
-    unfinished = [run.id for run in runs if run.status != "finished"]
-    if unfinished:
-        raise TrainingError(f"The population is not complete: {', '.join(unfinished)}.")
     rows = []
     for run in runs:
         (_, seen), *_ = inspect_run(run, store, [None])
         final = run.outcome["final"]
-        margin = seen["train_margin_min"]
-        threshold = math.nan
-        if margin > 0:
-            separation = theory.separation_from_margin(margin)
-            threshold = float(
-                theory.mass_threshold(separation, seen["lipschitz"], seen["spread_max"])
-            )
+        margin, scale = seen["train_margin_min"], (seen["lipschitz"], seen["spread_max"])
+        separation = theory.separation_from_margin(max(margin, 0.0))
+        threshold = float(theory.mass_threshold(separation, *scale)) if margin > 0 else math.nan
         rows.append(
             {
                 "run": run.id,
@@ -96,8 +61,8 @@ def measure_population(runs: list[Run], store: Store) -> pl.DataFrame:
     return pl.DataFrame(rows)
 
 
-def judge(table: pl.DataFrame) -> pl.DataFrame:
-    """Adds the theorem's two conditions and its prediction to the table of a population."""
+def add_conditions(table: pl.DataFrame) -> pl.DataFrame:
+    """The table of a population with the theorem's two conditions and its prediction."""
     import polars as pl
 
     norms = table["mlp_norm"].to_numpy()
@@ -112,14 +77,11 @@ def judge(table: pl.DataFrame) -> pl.DataFrame:
     ).with_columns((pl.col("structural_condition") & pl.col("norm_condition")).alias("predicted"))
 
 
-def confusion(predicted: np.ndarray, actual: np.ndarray) -> dict[str, int]:
-    """Counts of the four combinations."""
-    return {
-        "predicted_and_did": int(np.sum(predicted & actual)),
-        "predicted_but_did_not": int(np.sum(predicted & ~actual)),
-        "not_predicted_but_did": int(np.sum(~predicted & actual)),
-        "not_predicted_and_did_not": int(np.sum(~predicted & ~actual)),
-    }
+def confusion(predicted: np.ndarray, actual: np.ndarray) -> tuple[int, int, int, int]:
+    """Predicted and did, predicted and did not, not predicted but did, neither."""
+    pairs = ((predicted, actual), (predicted, ~actual), (~predicted, actual), (~predicted, ~actual))
+    first, second, third, fourth = (int(np.sum(one & other)) for one, other in pairs)
+    return first, second, third, fourth
 
 
 def share_interval(count: int, total: int) -> tuple[float, float]:
@@ -159,12 +121,10 @@ def cross_validate(
     repeats: int = 20,
     seed: int = 0,
 ) -> tuple[float, float]:  # (candidates, runs), (runs,), (runs,)
-    """Balanced accuracy on held-out runs, mean and spread (standard deviation) over repeats.
-
+    """Balanced accuracy on held-out runs, mean and standard deviation over repeats.
     Measure and cut are both chosen on the other folds: with several candidates the choice between
-    them is part of what is tested. Runs of one group (the same spec but for the seed) stay in one
-    fold, so that no run is judged by its twin.
-    """
+    them is part of what is tested. Runs of one group (the same spec except for the seed) stay in
+    one fold, so that no run is judged by its twin."""
     rng = np.random.default_rng(seed)
     names, member = np.unique(groups, return_inverse=True)
     scores = []
@@ -198,12 +158,12 @@ def rank_thresholds(table: pl.DataFrame) -> pl.DataFrame:
     rows = []
     for values, (name, sign) in zip(signed, CANDIDATES.items(), strict=True):
         cut, accuracy = best_threshold(values, actual)
-        held_out, spread = cross_validate(values[None], actual, groups)
+        held_out, deviation = cross_validate(values[None], actual, groups)
         rule = f"{'>=' if sign > 0 else '<='} {sign * cut:.4g}"
-        rows.append((name, rule, accuracy, held_out, spread))
+        rows.append((name, rule, accuracy, held_out, deviation))
     rows.sort(key=lambda row: -row[3])
-    held_out, spread = cross_validate(signed, actual, groups)
+    held_out, deviation = cross_validate(signed, actual, groups)
     best = max(row[2] for row in rows)
-    rows.append(("the best of these", "chosen in training", best, held_out, spread))
-    columns = ["measure", "rule", "accuracy", "held_out", "spread"]
+    rows.append(("the best of these", "chosen in training", best, held_out, deviation))
+    columns = ["measure", "rule", "accuracy", "held_out", "deviation"]
     return pl.DataFrame(rows, schema=columns, orient="row")

@@ -9,7 +9,7 @@ epochs: forty snapshots would leave one between the start and memorisation.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,35 +18,32 @@ import numpy as np
 
 from grokscope.claims.evidence import Evidence
 from grokscope.claims.judgements import Everywhere, Level
-from grokscope.claims.studies import Claim, ScaleName, Setting, Study
-from grokscope.claims.verdicts import Estimate, bootstrap, exponential
+from grokscope.claims.studies import Claim, Setting, Study
+from grokscope.claims.verdicts import mean
 from grokscope.papers.structural_inference import figures
 from grokscope.papers.structural_inference.certificates.checks import (
     ROUNDING,
     inspect_run,
     upper_check,
 )
-from grokscope.papers.structural_inference.settings import settings
+from grokscope.papers.structural_inference.settings import ORACLE, ask, finished, only
 from grokscope.spec import RunSpec
 from grokscope.store import Run, Store
 
 if TYPE_CHECKING:
     import polars as pl
 
-BASELINE, ORACLE = "no prior", "oracle prior"
+BASELINE, PRIOR = "no prior", "oracle prior"
 SNAPSHOTS = 100
 FAR = 0.1
+FALLING = ("gradient", "bound", "sharp_bound")
 VISIBLE = 2.0  # a smaller fall of the gradient needs no explanation
 NO_FALL = "have not memorised, or their gradient hardly falls"
 
 
-def where(scale: ScaleName) -> Sequence[Setting]:
-    return settings(scale) if scale == "laptop" else []
-
-
 def arms(setting: Setting, seed: int) -> dict[str, RunSpec]:
     watched = setting.base.replace(**{"seed": seed, "training.snapshots": SNAPSHOTS})
-    return {BASELINE: watched, ORACLE: watched.replace(**{"prior.kind": "oracle"})}
+    return {BASELINE: watched, PRIOR: watched.replace(**ORACLE)}
 
 
 @cache  # both tables are made from it
@@ -57,16 +54,9 @@ def inspect(path: Path) -> Mapping[str, np.ndarray]:  # (snapshots + 1,) each
     rows = []
     for epoch, seen in inspect_run(run, Store(path.parent), [*run.snapshots, None]):
         worst = upper_check("", 9, epoch, seen["gradient_at_worst"], seen["bound_at_worst"])
-        rows.append(
-            {
-                "epoch": epoch,
-                "gradient_mean": seen["gradient_mean"],
-                "bound_mean": seen["bound_mean"],
-                "sharp_bound_mean": seen["sharp_bound_mean"],
-                "ratio_worst": worst.ratio,
-                "ratio_median": seen["gradient_ratio_median"],
-            }
-        )
+        means = {f"{name}_mean": seen[f"{name}_mean"] for name in FALLING}
+        ratios = {"ratio_worst": worst.ratio, "ratio_median": seen["gradient_ratio_median"]}
+        rows.append({"epoch": epoch, **means, **ratios})
     return {name: np.array([row[name] for row in rows]) for name in rows[0]}
 
 
@@ -77,9 +67,8 @@ def trace(run: Run) -> pl.DataFrame:
 
 
 def summarise(run: Run) -> dict[str, float | None]:
-    outcome = run.outcome
-    seen = inspect(run.path)
-    return summarise_ratios(seen, outcome["memorised"]["epoch"], outcome["grokked"]["epoch"])
+    memorised, grokked = (run.outcome[name]["epoch"] for name in ("memorised", "grokked"))
+    return summarise_ratios(inspect(run.path), memorised, grokked)
 
 
 def summarise_ratios(
@@ -100,7 +89,7 @@ def summarise_ratios(
         return result
     falls = {
         name: float(seen[f"{name}_mean"][before].max() / np.median(seen[f"{name}_mean"][after]))
-        for name in ("gradient", "bound", "sharp_bound")
+        for name in FALLING
     }
     result |= {f"{name}_fall": fall for name, fall in falls.items()}
     if falls["gradient"] >= VISIBLE:
@@ -112,14 +101,11 @@ def summarise_ratios(
 def read(evidence: Evidence) -> str:
     """How far gradient, bound and sharp bound fall, in runs without a prior."""
     parts = []
-    for regime, sample in evidence.samples.items():
-        arm = sample.arms[BASELINE]
-        columns = [f"{name}_fall" for name in ("gradient", "bound", "sharp_bound")]
-        falls = [np.log(arm.values(column)) for column in columns]
-        if not arm.sound or not np.isfinite(falls).all():
-            continue
-        means = [_geometric_mean(fall) for fall in falls]
-        parts.append(f"{regime} {means[0]}, {means[1]} and {means[2]}")
+    for regime, sample in finished(evidence, BASELINE):
+        falls = [sample.arms[BASELINE].values(f"{name}_fall") for name in FALLING]
+        if np.isfinite(falls).all():
+            means = [mean(fall, logarithmic=True) for fall in falls]
+            parts.append(f"{regime} {means[0]}, {means[1]} and {means[2]}")
     if not parts:
         return ""
     return (
@@ -129,8 +115,9 @@ def read(evidence: Evidence) -> str:
     )
 
 
-def _geometric_mean(logarithms: np.ndarray) -> Estimate:  # (seeds,)
-    return exponential(bootstrap(lambda index: float(logarithms[index].mean()), len(logarithms)))
+def far_below(arm: str) -> Level:
+    effect, absent = "largest ratio after memorisation", "have not memorised"
+    return Level(arm, "bound_ratio_memorised", effect, high=FAR, absent=absent)
 
 
 STUDY = Study(
@@ -142,56 +129,34 @@ STUDY = Study(
     "no longer taught. Along training the measured gradient is always below this bound, and far "
     "below it after memorisation.",
     how="Weights are kept every 50 epochs of runs without a prior and with the oracle's (strength "
-    "1). At each of them the gradient on every attention logit of every training example is held "
-    "against its own bound, with |v - z| as it is (the paper's eq. 4 has 2 in its place, which "
-    "needs values of norm at most 1). We ask besides whether the bound explains the starvation: "
-    "whether it falls as the gradient does, or is just far above it all the time.",
-    settings=where,
+    "1). At each of them the gradient on every attention logit of every training example is "
+    "compared with its own bound, with |v - z| as it is (the paper's eq. 4 has 2 in its place, "
+    "which needs values of norm at most 1). We also ask whether the bound explains the starvation: "
+    "does it fall as the gradient does, or is it just far above it all the time?",
+    settings=only(),
     arms=arms,
     claims=(
         Claim(
             "always below the bound",
             "The gradient on every attention logit of every example is always below its bound.",
-            Everywhere(
-                "bound_ratio",
-                "ratio of a gradient to its bound, of all logits, examples and snapshots,",
-                1 + ROUNDING,
-            ),
+            Everywhere("bound_ratio", "ratio of any gradient to its bound", 1 + ROUNDING),
         ),
         Claim(
             "far below after memorisation",
             "After memorisation the worst gradient is below a tenth of its bound.",
-            Level(
-                BASELINE,
-                "bound_ratio_memorised",
-                "largest ratio after memorisation",
-                high=FAR,
-                absent="have not memorised",
-            ),
+            far_below(BASELINE),
         ),
-        Claim(
-            "far below with a prior",
-            "… also with the oracle's prior.",
-            Level(
-                ORACLE,
-                "bound_ratio_memorised",
-                "largest ratio after memorisation",
-                high=FAR,
-                absent="have not memorised",
-            ),
-        ),
-        Claim(
+        Claim("far below with a prior", "… also with the oracle's prior.", far_below(PRIOR)),
+        ask(
             "the bound explains starvation",
             "The bound itself falls after memorisation: by at least half as many orders of "
             "magnitude as the gradient.",
             Level(BASELINE, "bound_explains", "share of the fall", low=0.5, absent=NO_FALL),
-            ours=True,
         ),
-        Claim(
+        ask(
             "the sharp bound explains starvation",
             "So does its sharp form, with 1 - exp(-L) in place of √L.",
             Level(BASELINE, "sharp_bound_explains", "share of the fall", low=0.5, absent=NO_FALL),
-            ours=True,
         ),
     ),
     draw=figures.draw_bounds,
@@ -202,6 +167,6 @@ STUDY = Study(
     "seeds, the range as a band; log scales, epochs on a root scale.",
     summarise=summarise,
     trace=trace,
-    curve_arms=(BASELINE, ORACLE),
+    curve_arms=(BASELINE, PRIOR),
     appendix=True,
 )

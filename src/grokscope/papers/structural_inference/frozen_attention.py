@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-from grokscope.claims.judgements import Faster, Level, Share
-from grokscope.claims.studies import Claim, ScaleName, Setting, Study
+from grokscope.claims.judgements import Faster, Level
+from grokscope.claims.studies import Claim, Setting, Study
 from grokscope.papers.structural_inference import figures
-from grokscope.papers.structural_inference.settings import settings
+from grokscope.papers.structural_inference.settings import GROK_EPOCHS, ORACLE, ask, most, only
 from grokscope.spec import RunSpec
 from grokscope.store import Run
 
 BASELINE = "learned"
 PRIOR = "learned, with the prior"
-ORACLE = "fixed at the true positions"
+TRUTH = "fixed at the true positions"
 UNIFORM = "fixed evenly over all positions"
-
-
-def where(scale: ScaleName) -> Sequence[Setting]:
-    return settings(scale) if scale == "laptop" else []
 
 
 def arms(setting: Setting, seed: int) -> dict[str, RunSpec]:
     return {
         BASELINE: setting.baseline(seed),
-        PRIOR: setting.variant(seed, prior__kind="oracle"),
-        ORACLE: setting.variant(seed, interventions__frozen_attention="oracle"),
-        UNIFORM: setting.variant(seed, interventions__frozen_attention="uniform"),
+        PRIOR: setting.variant(seed, ORACLE),
+        TRUTH: setting.variant(seed, {"interventions.frozen_attention": "oracle"}),
+        UNIFORM: setting.variant(seed, {"interventions.frozen_attention": "uniform"}),
     }
 
 
@@ -44,56 +40,52 @@ STUDY = Study(
     name="frozen-attention",
     source="Figure 11",
     title="Attention fixed at the truth: what the MLP does alone",
-    paper_says="With attention frozen at the true positions the MLP alone generalises fast: what a "
-    "network waits for is its attention.",
+    paper_says="With attention frozen at the true positions the MLP alone generalises fast: a "
+    "network waits for its attention.",
     how="Attention is replaced by the oracle from the first step on, so that only embeddings, "
     "values and the MLP learn. It is compared with learned attention, without and with the prior "
     "(λ = 1), and, as a control for freezing itself, with attention fixed evenly over all "
     "positions.",
-    settings=where,
+    settings=only(),
     arms=arms,
     claims=(
         Claim(
             "MLP alone generalises",
             "With attention fixed at the true positions the network generalises.",
-            Share(ORACLE, "grok"),
+            most(TRUTH),
         ),
         Claim(
             "MLP alone is fast",
             "… and much earlier than with learned attention.",
-            Faster(ORACLE, BASELINE, least=1.25),
+            Faster(TRUTH, BASELINE, least=1.25),
         ),
-        Claim(
+        ask(
             "the truth, not the freezing",
             "… and earlier than with attention fixed evenly over all positions.",
-            Faster(ORACLE, UNIFORM, least=1.25),
-            ours=True,
+            Faster(TRUTH, UNIFORM, least=1.25),
         ),
-        Claim(
+        ask(
             "prior is as good as the truth",
             "The prior is at least as fast (to within a fifth) as attention that is right from the "
             "start.",
-            Faster(PRIOR, ORACLE, least=0.8, control=ORACLE),
-            ours=True,
+            Faster(PRIOR, TRUTH, least=0.8, control=TRUTH),
         ),
-        Claim(
+        ask(
             "still delayed",
             "Even with attention fixed at the true positions, grokking comes at twice the "
             "memorisation epoch or later.",
             Level(
-                ORACLE,
+                TRUTH,
                 "delay",
                 "grok epoch over memorisation epoch",
                 low=2,
                 logarithmic=True,
                 absent="did not memorise and grok",
             ),
-            ours=True,
         ),
     ),
     draw=figures.draw_tickets,
-    caption="Grok epochs, one dot a seed, a bar at the median; triangles for runs that had not "
-    "grokked when their budget ended.",
+    caption=GROK_EPOCHS,
     summarise=summarise,
     appendix=True,
 )

@@ -6,23 +6,21 @@ had shown that the numbers alone may separate equally well; everything else was 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from grokscope.claims.evidence import ArmRuns, Evidence
-from grokscope.claims.judgements import Faster, Separation, Share
-from grokscope.claims.studies import Claim, ScaleName, Setting, Study
+from grokscope.claims.evidence import ArmRuns, Event, Evidence
+from grokscope.claims.judgements import Faster, Separation
+from grokscope.claims.studies import Claim, Setting, Study
 from grokscope.claims.verdicts import roc_area
 from grokscope.measures.attention import weakest_weight
 from grokscope.models import minimal, shape_of
-from grokscope.models.layers import Params, normalise
 from grokscope.papers.structural_inference import figures
 from grokscope.papers.structural_inference.quantities import STRUCTURED
-from grokscope.papers.structural_inference.settings import base
+from grokscope.papers.structural_inference.settings import ORACLE, ask, finished, most, on_laptop
 from grokscope.spec import RunSpec
 from grokscope.store import Run
 from grokscope.tasks import build_task
@@ -35,6 +33,7 @@ CASES = ((1, 0.6), (2, 0.6), (2, 0.8), (6, 0.6))
 EPOCHS = 2500
 REGIME = "four heads"
 POOLED, BEST, BY_INPUT = "weakest_min", "best_head_min", "best_head_by_input_min"
+BY_MEAN, BY_ONE = "the condition on the mean over heads", "the condition on some single head"
 CONDITIONS = {
     "pooled_right": "the mean over heads",
     "sum_right": "their sum (the paper's form, four times as easy)",
@@ -47,28 +46,21 @@ NAMES = {
 }
 
 
-def where(scale: ScaleName) -> Sequence[Setting]:
-    if scale != "laptop":
-        return []
-    changes = {"model.heads": HEADS, "training.epochs": EPOCHS}
-    return [Setting(scale, REGIME, base(scale).replace(**changes))]
-
-
 def arm(alphabet: int, share: float = 0.6, prior: bool = False) -> str:
     return f"r = {alphabet}, {100 * share:.0f} % trained" + ", oracle" * prior
 
 
 def arms(setting: Setting, seed: int) -> dict[str, RunSpec]:
     result = {
-        arm(r, share): setting.variant(seed, task__alphabet=r, task__train_fraction=share)
+        arm(r, share): setting.variant(seed, {"task.alphabet": r, "task.train_fraction": share})
         for r, share in CASES
     }
-    result[arm(6, prior=True)] = setting.variant(seed, task__alphabet=6, prior__kind="oracle")
+    result[arm(6, prior=True)] = setting.variant(seed, {"task.alphabet": 6, **ORACLE})
     return result
 
 
 def alone(one: ArmRuns) -> bool:
-    """The prior would pull every head to the same place, so it can tell nothing about sharing."""
+    """The prior would pull every head to the same place, so it tells nothing about sharing."""
     return one.spec.prior.kind == "none"
 
 
@@ -81,9 +73,8 @@ def summarise(run: Run) -> dict[str, float | None]:
     grok epoch of a run where the mean does and no head, None for any other run."""
     data = build_task(run.spec.task, run.spec.seed)
     params = {name: jnp.asarray(array) for name, array in run.weights().items()}
-    attention = np.asarray(
-        _attend(shape_of(run.spec.model, data), params, jnp.asarray(data.tokens))
-    )  # (n, H, T)
+    shape = shape_of(run.spec.model, data)
+    attention = np.asarray(_attend(shape, params, jnp.asarray(data.tokens)))  # (n, H, T)
     weakest = weakest_weight(attention, data.oracle[:, None, :])  # (n, H)
     pooled = weakest_weight(attention.mean(axis=1), data.oracle)  # (n,)
     by_head = np.sort(weakest.min(axis=0))[::-1]
@@ -103,17 +94,17 @@ def summarise(run: Run) -> dict[str, float | None]:
 
 @partial(jax.jit, static_argnums=0)
 def _attend(
-    shape: minimal.Shape, params: Params, tokens: jax.Array
+    shape: minimal.Shape, params: minimal.Params, tokens: jax.Array
 ) -> jax.Array:  # (n, T) -> (n, H, T)
-    return normalise(minimal.score(params, tokens, shape), shape.attention)
+    return minimal.normalise(minimal.score(params, tokens, shape), shape.attention)
 
 
 def read(evidence: Evidence) -> str:
     """How often each condition goes with each outcome, and how well each number separates."""
-    (sample,) = evidence.samples.values()
-    chosen = [one for one in sample.arms.values() if alone(one)]
-    if not chosen or not all(one.sound for one in chosen):
+    found = list(finished(evidence, *(arm(r, share) for r, share in CASES)))
+    if not found:
         return ""
+    chosen = [one for one in found[0][1].arms.values() if alone(one)]
     grokked = np.stack([np.isfinite(one.times()) for one in chosen])
     counts, areas = [], []
     for column, name in CONDITIONS.items():
@@ -137,8 +128,8 @@ STUDY = Study(
     name="heads",
     source="Figure 9",
     title="Four heads: must one see everything?",
-    paper_says="With several heads the structural condition relaxes into a sum (Conjecture E.2): "
-    "a network can generalise if the heads together give every informative position enough weight, "
+    paper_says="With several heads the structural condition relaxes into a sum (Conjecture E.2): a "
+    "network can generalise if the heads together give every informative position enough weight, "
     "without any single head that does.",
     how="Networks with four heads of 16 dimensions each, with distractors from r = 1, 2 or 6 "
     "operand tokens and 60 or 80 % of the pairs trained on, so that some runs grok within 2,500 "
@@ -149,52 +140,42 @@ STUDY = Study(
     "oracle gives, on 99 % of the inputs). That says what goes with generalising, not what comes "
     "before it: the weights are those at the end of the budget or 500 epochs after grokking. The "
     "prior (λ = 1) pulls every head to the oracle; it is compared in speed only.",
-    settings=where,
+    settings=on_laptop({REGIME: {"model.heads": HEADS, "training.epochs": EPOCHS}}),
     arms=arms,
     claims=(
         Claim(
             "heads share the work",
             "Most networks grok with the condition satisfied by their heads together and by no "
             "single one (r = 1).",
-            Share(arm(1), "grok", "shared", "grok with the condition met only by the mean"),
+            most(arm(1), event=Event("shared", "grok with the condition met only by the mean")),
         ),
         Claim(
             "pooled mass separates",
             "The smallest pooled weight tells runs that grok from runs that do not.",
             Separation(POOLED, NAMES[POOLED], 0.8, alone),
         ),
-        Claim(
+        ask(
             "pooled beats best head",
             "… and does so better than the smallest weight of the best single head.",
             Separation(POOLED, NAMES[POOLED], 0.05, alone, BEST, NAMES[BEST]),
-            ours=True,
         ),
-        Claim(
+        ask(
             "pooled condition beats best head's",
             "The condition on the pooled weights, with its threshold, goes with grokking better "
             "than the same condition on the best single head.",
-            Separation(
-                "pooled_right",
-                "the condition on the mean over heads",
-                0.05,
-                alone,
-                "best_head_right",
-                "the condition on some single head",
-            ),
-            ours=True,
+            Separation("pooled_right", BY_MEAN, 0.05, alone, "best_head_right", BY_ONE),
         ),
-        Claim(
+        ask(
             "prior accelerates four heads",
             "With the prior (λ = 1) four heads grok much earlier (r = 6).",
             Faster(arm(6, prior=True), arm(6), least=1.25),
-            ours=True,
         ),
     ),
     draw=figures.draw_heads,
     caption="Left: every run without a prior by the smallest weight of an informative position on "
     "any input, in its best single head and in the mean over its four heads. Dots grokked, "
     "triangles did not. Dashed lines are the threshold of the condition: above and left of them "
-    "the heads satisfy it together, and none alone. Right: grok epochs, one dot a seed, a bar at "
+    "the heads satisfy it together, and none alone. Right: grok epochs, one dot per seed, a bar at "
     "the median.",
     read=read,
     summarise=summarise,

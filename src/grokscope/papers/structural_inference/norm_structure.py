@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from grokscope.claims.evidence import Evidence
-from grokscope.claims.judgements import Share
-from grokscope.claims.studies import Claim, ScaleName, Setting, Study
+from grokscope.claims.studies import Claim, Setting, Study
 from grokscope.claims.verdicts import median_time
 from grokscope.papers.structural_inference import figures
-from grokscope.papers.structural_inference.settings import SHELL, settings
+from grokscope.papers.structural_inference.settings import (
+    ORACLE,
+    SHELL,
+    ask,
+    few,
+    finished,
+    most,
+    only,
+)
 from grokscope.spec import RunSpec
 
 PRIORS: dict[str, dict[str, Any]] = {
     "no prior": {},
-    "oracle": {"prior__kind": "oracle"},
-    "adversarial": {"prior__kind": "adversarial"},
+    "oracle": ORACLE,
+    "adversarial": {"prior.kind": "adversarial"},
 }
 DECAY, FREE, MATCHED = "decay", "no decay", "norm matched"
 # With decay on every other weight, so that nothing but the MLP's norm differs between these two.
@@ -31,53 +37,40 @@ def arm(norm: str, structure: str) -> str:
 
 QUERY_KEY = arm(MATCHED, "no prior, query-key penalty")
 MAIN_ARMS = (
-    arm(DECAY, "no prior"),
-    arm(DECAY, "oracle"),
-    arm(DECAY, "adversarial"),
-    arm(FREE, "oracle"),
-    arm(MATCHED, "oracle"),
+    *(arm(DECAY, structure) for structure in PRIORS),
+    *(arm(norm, "oracle") for norm in (FREE, MATCHED)),
     arm(MATCHED, "adversarial"),
 )
-
-
-def where(scale: ScaleName) -> Sequence[Setting]:
-    """At paper scale only where routing is the bottleneck, at smoke scale only in noise."""
-    only = {"smoke": ("noise",), "paper": ("bottleneck",)}.get(scale)
-    return settings(scale, only) if only else settings(scale)
 
 
 def arms(setting: Setting, seed: int) -> dict[str, RunSpec]:
     shell = SHELL[setting.scale]
     norms: dict[str, dict[str, Any]] = {
         DECAY: {},
-        FREE: {"optimiser__weight_decay": 0.0},
-        MATCHED: {"optimiser__weight_decay": 0.0, "interventions__mlp_norm": shell},
+        FREE: {"optimiser.weight_decay": 0.0},
+        MATCHED: {"optimiser.weight_decay": 0.0, "interventions.mlp_norm": shell},
     }
     result = {
-        arm(norm, structure): setting.variant(seed, **how, **prior)
+        arm(norm, structure): setting.variant(seed, {**how, **prior})
         for norm, how in norms.items()
         for structure, prior in PRIORS.items()
     }
     result[arm(DECAY, "no prior")] = setting.baseline(seed)
     for name, norm in ((INSIDE, shell), (OUTSIDE, 2 * shell)):
-        result[arm(name, "oracle")] = setting.variant(
-            seed, **PRIORS["oracle"], interventions__mlp_norm=norm
-        )
-    result[QUERY_KEY] = setting.variant(
-        seed, **norms[MATCHED], interventions__query_key_penalty=0.5
-    )
+        held = {**ORACLE, "interventions.mlp_norm": norm}
+        result[arm(name, "oracle")] = setting.variant(seed, held)
+    penalised = {**norms[MATCHED], "interventions.query_key_penalty": 0.5}
+    result[QUERY_KEY] = setting.variant(seed, penalised)
     if setting.scale == "paper":
         result = {name: result[name] for name in MAIN_ARMS}
     return result
 
 
 def read(evidence: Evidence) -> str:
-    """Is it the norm of the MLP, or decay on the other weights? Over the regimes that can tell."""
+    """Is it the norm of the MLP, or decay on the other weights? In the regimes that can tell."""
     parts, clear = [], True
-    for regime, sample in evidence.samples.items():
-        names = [arm(norm, "oracle") for norm in (MATCHED, INSIDE, OUTSIDE)]
-        if not all(name in sample.arms and sample.arms[name].sound for name in names):
-            continue
+    names = [arm(norm, "oracle") for norm in (MATCHED, INSIDE, OUTSIDE)]
+    for regime, sample in finished(evidence, *names):
         times = [sample.arms[name].times() for name in names]
         matched, inside, outside = (int(np.isfinite(each).sum()) for each in times)
         n = len(times[0])
@@ -96,8 +89,8 @@ def read(evidence: Evidence) -> str:
     )
     if clear:
         text += (
-            " With the oracle's prior and within the budget, decay on the other weights was needed "
-            "and sufficient; the norm of the MLP changed when, not whether."
+            " With the oracle's prior and within the budget, decay on the other weights was "
+            "necessary and sufficient; the norm of the MLP decided when, not whether."
         )
     return text
 
@@ -109,62 +102,60 @@ STUDY = Study(
     paper_says="With the MLP held in the right shell of norms, test accuracy stays at chance when "
     "attention is forced onto distractors. With attention on the right positions but the norm left "
     "alone, the network improves but does not fully generalise. Perfect generalisation appears "
-    "only where both hold.",
+    "only where both conditions hold.",
     how="Three ways to treat the norm (weight decay 1; none; none, but the MLP projected to the "
     "norm of generalising runs after every step) are crossed with three ways to treat attention "
     "(nothing; a penalty towards the true positions; one towards the distractors, both of strength "
     "1). Added: the right attention with that norm and with twice that norm while all other "
     "weights decay, which tests the norm itself and not decay, and the paper's query-key penalty "
     "of 0.5.",
-    settings=where,
+    settings=only(smoke=("noise",), paper=("bottleneck",)),
     arms=arms,
     claims=(
         Claim(
             "decay and structure suffice",
             "With decay and the right attention the network generalises.",
-            Share(arm(DECAY, "oracle"), "grok"),
+            most(arm(DECAY, "oracle")),
         ),
         Claim(
             "structure is necessary",
             "With decay, but attention on distractors, it does not.",
-            Share(arm(DECAY, "adversarial"), "do not grok", control=arm(DECAY, "oracle")),
+            few(arm(DECAY, "adversarial"), control=arm(DECAY, "oracle")),
         ),
         Claim(
             "decay is necessary",
             "With the right attention, but no decay, it does not.",
-            Share(arm(FREE, "oracle"), "do not grok", control=arm(DECAY, "oracle")),
+            few(arm(FREE, "oracle"), control=arm(DECAY, "oracle")),
         ),
         Claim(
             "matched norm suffices",
             "With the right attention and the norm held in the shell it generalises without decay.",
-            Share(arm(MATCHED, "oracle"), "grok"),
+            most(arm(MATCHED, "oracle")),
         ),
         Claim(
             "matched norm needs structure",
             "With the norm held in the shell, but attention on distractors, it does not.",
-            Share(arm(MATCHED, "adversarial"), "do not grok", control=arm(MATCHED, "oracle")),
+            few(arm(MATCHED, "adversarial"), control=arm(MATCHED, "oracle")),
         ),
-        Claim(
+        ask(
             "matched norm, decay elsewhere",
             "With the right attention, the norm held in the shell and decay on all other weights, "
             "it generalises.",
-            Share(arm(INSIDE, "oracle"), "grok"),
-            ours=True,
+            most(arm(INSIDE, "oracle")),
         ),
-        Claim(
+        ask(
             "too large a norm",
             "The same with the norm held at twice that does not.",
-            Share(arm(OUTSIDE, "oracle"), "do not grok", control=arm(INSIDE, "oracle")),
-            ours=True,
+            few(arm(OUTSIDE, "oracle"), control=arm(INSIDE, "oracle")),
         ),
         Claim(
             "query-key control",
             "With the norm held in the shell, but query and key weights penalised, it does not.",
-            Share(QUERY_KEY, "do not grok", control=arm(MATCHED, "no prior")),
+            few(QUERY_KEY, control=arm(MATCHED, "no prior")),
         ),
     ),
     draw=figures.draw_outcomes,
     read=read,
-    caption="Final accuracy on unseen examples, one dot a seed, a triangle if it did not grok. "
+    caption="Final accuracy on unseen examples, one dot per seed, a triangle if it did not grok. "
     "The dashed line is the threshold for grokking.",
 )

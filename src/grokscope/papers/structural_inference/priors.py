@@ -8,25 +8,24 @@ teacher of another modulus, because it groks by itself.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from grokscope.claims.evidence import Evidence, Sample
 from grokscope.claims.judgements import Faster, Fastest, GainKept
-from grokscope.claims.studies import Claim, ScaleName, Setting, Study
+from grokscope.claims.studies import Claim, Setting, Study
 from grokscope.claims.verdicts import median_time
 from grokscope.measures.attention import structural_divergence
 from grokscope.papers.structural_inference import figures
 from grokscope.papers.structural_inference.figures import TEACHING
-from grokscope.papers.structural_inference.settings import settings
+from grokscope.papers.structural_inference.settings import GROK_EPOCHS, ORACLE, ask, only, settings
 from grokscope.problems.targets import find_targets
 from grokscope.spec import RunSpec
 from grokscope.store import Run, Store
 from grokscope.tasks import build_task
 
-BASELINE, ORACLE, INFERRED = "no prior", "oracle", "inferred from the training examples"
+BASELINE, PRIOR, INFERRED = "no prior", "oracle", "inferred from the training examples"
 JUDGED = 0.1  # strength of the penalties that name no positions
 WEAK, STRONG = 0.01, 1.0
 
@@ -46,10 +45,6 @@ LATE, LATER = "oracle, from 500 epochs later", "oracle, from 1,500 epochs later"
 MEMORISED = {"constant": 125, "bottleneck": 150, "noise": 300}
 
 
-def where(scale: ScaleName) -> Sequence[Setting]:
-    return settings(scale) if scale == "laptop" else []
-
-
 def undirected(kind: str, strength: float) -> str:
     return f"{kind}, strength {strength:g}"
 
@@ -59,18 +54,18 @@ UNDIRECTED = tuple(undirected(k, s) for k in ("entropy", "sparsity") for s in (J
 
 def arms(setting: Setting, seed: int) -> dict[str, RunSpec]:
     def directed(**schedule: int) -> RunSpec:
-        changes = {f"prior__{name}": value for name, value in schedule.items()}
-        return setting.variant(seed, prior__kind="oracle", **changes)
+        changes = {f"prior.{name}": value for name, value in schedule.items()}
+        return setting.variant(seed, {**ORACLE, **changes})
 
     memorised = MEMORISED[setting.regime]
     strengths = (STRONG, JUDGED, WEAK) if setting.regime == "bottleneck" else (JUDGED, WEAK)
     result = {
         BASELINE: setting.baseline(seed),
-        ORACLE: directed(),
-        INFERRED: setting.variant(seed, prior__kind="inferred"),
+        PRIOR: directed(),
+        INFERRED: setting.variant(seed, {"prior.kind": "inferred"}),
         **{
             undirected(kind, strength): setting.variant(
-                seed, prior__kind=kind, prior__strength=strength
+                seed, {"prior.kind": kind, "prior.strength": strength}
             )
             for kind in ("entropy", "sparsity")
             for strength in strengths
@@ -86,19 +81,19 @@ def arms(setting: Setting, seed: int) -> dict[str, RunSpec]:
             LATER: directed(start=memorised + 1500),
         }
     for name, (teacher, view) in teachers(setting, seed).items():
-        result[name] = setting.variant(
-            seed, prior__kind="teacher", prior__teacher=teacher.id, prior__teacher_view=view
-        )
+        taught = {"prior.teacher": teacher.id, "prior.teacher_view": view}
+        result[name] = setting.variant(seed, {"prior.kind": "teacher", **taught})
         result[f"{TEACHING}{name}"] = teacher
     return result
 
 
 def teachers(setting: Setting, seed: int) -> dict[str, tuple[RunSpec, str]]:
-    """Runs without any prior that have grokked (but for one, the control), and whether their
+    """Runs without any prior that have grokked (except for one, the control), and whether their
     attention is taken example by example or as its mean at each position."""
 
-    def alone(**changes: Any) -> RunSpec:
-        return setting.variant(**{"seed": seed, "training__epochs": PATIENCE, **changes})
+    def alone(**changes: Any) -> tuple[RunSpec, str]:
+        view = "position" if "task.modulus" in changes else "example"
+        return setting.variant(seed, {"training.epochs": PATIENCE, **changes}), view
 
     (clean,) = settings(setting.scale, ["constant"])
     if setting.regime == "constant":
@@ -108,18 +103,17 @@ def teachers(setting: Setting, seed: int) -> dict[str, tuple[RunSpec, str]]:
     if setting.regime == "noise":  # no run without help groks: it has to learn elsewhere
         return {CLEAN: from_clean, UNRIPE: unripe}
     return {
-        TEACHER: (alone(), "example"),
-        OTHER_SEED: (alone(seed=(seed + 1) % SEEDS), "example"),
-        OTHER_MODULUS: (alone(task__modulus=MODULUS), "position"),
-        OTHER_WIDTH: (alone(model__width=setting.base.model.width // 2), "example"),
+        TEACHER: alone(),
+        OTHER_SEED: alone(seed=(seed + 1) % SEEDS),
+        OTHER_MODULUS: alone(**{"task.modulus": MODULUS}),
+        OTHER_WIDTH: alone(**{"model.width": setting.base.model.width // 2}),
         CLEAN: from_clean,
         UNRIPE: unripe,
     }
 
 
 def summarise(run: Run) -> dict[str, float | None]:
-    """How far the target of the prior is from the oracle: KL(oracle || target), mean over the
-    training examples. Only for targets that have to be found."""
+    """Mean KL(oracle || target) over the training examples, for targets that have to be found."""
     if run.spec.prior.kind not in ("teacher", "inferred"):
         return {}
     data = build_task(run.spec.task, run.spec.seed)
@@ -169,9 +163,8 @@ def _describe_inferred(sample: Sample) -> list[str]:
 
 def _describe_late(sample: Sample) -> list[str]:
     waits = []
-    for name in (EARLY, AT, LATE, LATER):
-        arm = sample.arms.get(name)
-        if arm is not None and arm.sound:
+    for arm in (sample.arms[name] for name in (EARLY, AT, LATE, LATER) if name in sample.arms):
+        if arm.sound:
             start = arm.spec.prior.start
             middle = median_time(arm.times()) - start
             wait = f"{middle:,.0f}" if math.isfinite(middle) else "never"
@@ -184,7 +177,7 @@ def beats_decay(arm: str) -> Faster:
 
 
 def keeps(arm: str, least: float = 0.5) -> GainKept:
-    return GainKept(arm, ORACLE, BASELINE, least)
+    return GainKept(arm, PRIOR, BASELINE, least)
 
 
 STUDY = Study(
@@ -195,22 +188,21 @@ STUDY = Study(
     "on its sparsity, the attention of a trained teacher, a penalty that fades, one that sets in "
     "late. The directed penalty is the strongest. A teacher keeps much of its gain, without an "
     "oracle. Switched on after memorisation, the penalty still ends the wait.",
-    how="Each arm replaces the oracle's constant penalty (strength 1). Entropy and sparsity say "
-    "only that attention should be narrow; their strength is 0.1, and 0.01 besides (with few-token "
-    "distractors 1, too). A "
-    "teacher's final attention takes the oracle's place: on each example, or, where it knows other "
-    "tokens, its mean at each position. With few-token distractors teachers are runs without any "
-    f"prior, trained until they grok (at most {PATIENCE:,} epochs): the same network, another "
-    f"seed, modulus {MODULUS}, half the width, or one that saw constant distractors; in noise, "
-    "where no run without help groks, only the last. As a control, a teacher stopped after 500 "
-    "epochs, which has memorised and not grokked. The fading penalty falls linearly to nothing; "
-    "late ones set in before, at, and 500 and 1,500 epochs after the memorisation of runs without "
-    "one. The inferred prior needs neither oracle nor teacher: its target is the smallest set of "
-    "positions that no two training examples contradict (two contradict it if they agree there and "
-    "differ in the label). Every pair of operands occurs once, so it never repeats; what the "
-    "examples show is that every other pair of positions is contradicted. This relies on labels "
-    "without errors and on positions that are the same in every example.",
-    settings=where,
+    how="Each arm replaces the oracle's constant penalty (strength 1). Entropy and sparsity only "
+    "say that attention should be narrow; their strength is 0.1 and also 0.01 (with few-token "
+    "distractors 1 as well). A teacher's final attention takes the oracle's place: on each example "
+    "or, where it knows other tokens, as its mean at each position. With few-token distractors "
+    f"teachers are runs without any prior, trained until they grok (at most {PATIENCE:,} epochs): "
+    f"the same network, another seed, modulus {MODULUS}, half the width, or one that saw constant "
+    "distractors; in noise, where no run without help groks, only the last. The control is a "
+    "teacher stopped after 500 epochs, which has memorised and not grokked. The fading penalty "
+    "falls linearly to nothing; late ones set in before, at, and 500 and 1,500 epochs after the "
+    "memorisation of runs without one. The inferred prior needs neither oracle nor teacher: its "
+    "target is the smallest set of positions that no two training examples contradict (two "
+    "contradict it if they agree there and differ in the label). Every pair of operands occurs "
+    "once, so it never repeats; the examples do contradict every other pair of positions. This "
+    "relies on labels without errors and on positions that are the same in every example.",
+    settings=only(),
     arms=arms,
     claims=(
         Claim(
@@ -238,67 +230,51 @@ STUDY = Study(
             "directed is strongest",
             "The oracle's penalty is at least as fast (to within a tenth) as entropy and sparsity "
             "at either strength.",
-            Fastest(ORACLE, UNDIRECTED, least=0.9),
+            Fastest(PRIOR, UNDIRECTED, least=0.9),
         ),
         Claim(
             "oracle matches teacher",
             "… and as a teacher's attention.",
-            Faster(ORACLE, TEACHER, least=0.9, control=TEACHER),
+            Faster(PRIOR, TEACHER, least=0.9, control=TEACHER),
         ),
         Claim(
             "teacher keeps the gain",
             "A teacher keeps at least half of the epochs that the oracle saves.",
             keeps(TEACHER),
         ),
-        Claim(
-            "teacher of another seed",
-            "So does one of another seed, with other data.",
-            keeps(OTHER_SEED),
-            ours=True,
-        ),
-        Claim(
+        ask("teacher of another seed", "So does one of another seed and data.", keeps(OTHER_SEED)),
+        ask(
             "teacher of another modulus",
             f"So does one that adds modulo {MODULUS}.",
             keeps(OTHER_MODULUS),
-            ours=True,
         ),
-        Claim(
-            "teacher of another width",
-            "So does one of half the width.",
-            keeps(OTHER_WIDTH),
-            ours=True,
-        ),
-        Claim(
+        ask("teacher of another width", "So does one of half the width.", keeps(OTHER_WIDTH)),
+        ask(
             "teacher from constant distractors",
             "So does one that learned where distractors are constant.",
             keeps(CLEAN),
-            ours=True,
         ),
-        Claim(
+        ask(
             "the teacher must have grokked",
             "A teacher that has grokked is faster than one that has only memorised.",
             Faster(TEACHER, UNRIPE, least=1.25),
-            ours=True,
         ),
-        Claim(
+        ask(
             "very late start works",
             "The oracle's penalty is faster than decay alone even if it sets in 1,500 epochs after "
             "memorisation.",
             beats_decay(LATER),
-            ours=True,
         ),
-        Claim(
+        ask(
             "inferred prior keeps the gain",
             "The prior inferred from the training examples keeps at least nine tenths of the "
             "epochs that the oracle saves.",
             keeps(INFERRED, 0.9),
-            ours=True,
         ),
     ),
     draw=figures.draw_priors,
     read=read,
-    caption="Grok epochs, one dot a seed, a bar at the median; triangles for runs that had not "
-    "grokked when their budget ended. Runs that only teach are not shown.",
+    caption=f"{GROK_EPOCHS} Runs that only teach are not shown.",
     summarise=summarise,
     appendix=True,
 )

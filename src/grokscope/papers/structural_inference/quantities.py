@@ -18,16 +18,7 @@ STARVED = 0.1  # of the largest gradient: attention is hardly taught any more
 
 def summarise(run: Run) -> dict[str, float | None]:
     """Everything below, by name."""
-    frame = run.curve
-    names = (
-        "epoch",
-        "test_accuracy",
-        "divergence",
-        "interaction_gradient",
-        "mlp_norm",
-        "structure_share",
-    )
-    curve = {name: frame[name].to_numpy() for name in names}
+    curve = {column.name: column.to_numpy() for column in run.curve if not column.dtype.is_nested()}
     outcome = run.outcome
     found = [phase["name"] for phase in outcome["phases"] if phase["start"] is not None]
     return {
@@ -55,7 +46,6 @@ def starvation(curve: Mapping[str, np.ndarray], outcome: Mapping[str, Any]) -> f
 
 def lead(curve: Mapping[str, np.ndarray], outcome: Mapping[str, Any]) -> float | None:
     """By how much the divergence is ahead of test accuracy, as a share of the grok epoch.
-
     Each is timed when it has made half of its way: D from its largest value after memorisation to
     its value at grokking, accuracy from its value at memorisation to its value at grokking. Where
     D falls by less than 0.02 nats until then, it counts as having fallen when 99 % of the inputs
@@ -108,13 +98,9 @@ def structured(curve: Mapping[str, np.ndarray], spec: RunSpec) -> int | None:
 def starved(curve: Mapping[str, np.ndarray], outcome: Mapping[str, Any]) -> float | None:
     """Epochs after memorisation at which attention is wrong (fewer than 99 % of the inputs satisfy
     the structural condition) and hardly taught (the task's gradient on it is below a tenth of its
-    largest value so far). None if the run did not memorise,
-    or if there is no such gradient."""
-    memorised = outcome["memorised"]["epoch"]
-    if memorised is None:
-        return None
-    gradient = curve["interaction_gradient"]
-    if not np.isfinite(gradient).any():
+    largest value so far). None if the run did not memorise, or if there is no such gradient."""
+    memorised, gradient = outcome["memorised"]["epoch"], curve["interaction_gradient"]
+    if memorised is None or not np.isfinite(gradient).any():
         return None
     hungry = gradient < STARVED * np.maximum.accumulate(gradient)
     wrong = curve["structure_share"] < STRUCTURED
@@ -126,7 +112,7 @@ def starved(curve: Mapping[str, np.ndarray], outcome: Mapping[str, Any]) -> floa
 def plateau_rows(
     curve: Mapping[str, np.ndarray], outcome: Mapping[str, Any]
 ) -> np.ndarray | None:  # -> (rows,)
-    """Rows of the plateau; one that was still going on ends with the curve."""
+    """Rows of the plateau; one that has not ended ends with the curve."""
     plateau = next(phase for phase in outcome["phases"] if phase["name"] == "plateau")
     if plateau["start"] is None:
         return None

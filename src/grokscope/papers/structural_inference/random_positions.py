@@ -2,44 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from grokscope.claims.judgements import Faster
-from grokscope.claims.studies import Claim, ScaleName, Setting, Study
+from grokscope.claims.studies import Claim, Setting, Study
 from grokscope.papers.structural_inference import figures
-from grokscope.papers.structural_inference.settings import base
+from grokscope.papers.structural_inference.settings import GROK_EPOCHS, ORACLE, ask, on_laptop
 from grokscope.spec import RunSpec
 
-# How many tokens of their own the distractors have.
-ALPHABETS = {"one distractor token": 1, "43 distractor tokens": 43}
+PLACES = {"task.length": 6, "task.positions": "random"}
+SETTINGS = {
+    "one distractor token": {**PLACES, "task.alphabet": 1},
+    "43 distractor tokens": {**PLACES, "task.alphabet": 43, "task.distractors": "own"},
+}
 BASELINE, PRIOR, FROZEN = "no prior", "prior", "attention fixed"
-
-
-def settings(scale: ScaleName) -> Sequence[Setting]:
-    if scale != "laptop":
-        return []
-    return [
-        Setting(
-            scale,
-            name,
-            base(scale).replace(
-                **{
-                    "task.length": 6,
-                    "task.positions": "random",
-                    "task.distractors": "own" if alphabet > 1 else "operand",
-                    "task.alphabet": alphabet,
-                }
-            ),
-        )
-        for name, alphabet in ALPHABETS.items()
-    ]
 
 
 def arms(setting: Setting, seed: int) -> dict[str, RunSpec]:
     return {
         BASELINE: setting.baseline(seed),
-        PRIOR: setting.variant(seed, prior__kind="oracle"),
-        FROZEN: setting.variant(seed, interventions__frozen_attention="oracle"),
+        PRIOR: setting.variant(seed, ORACLE),
+        FROZEN: setting.variant(seed, {"interventions.frozen_attention": "oracle"}),
     }
 
 
@@ -49,11 +30,11 @@ STUDY = Study(
     title="Informative positions drawn anew for each example",
     paper_says="Where the informative positions differ between examples, a prior that knows them "
     "for each example restores the bypass: the network groks without the wait.",
-    how="The two operands stand, in their order, at two of five places drawn for each example; the "
-    "other places hold distractors with tokens of their own (one, or as many as there are "
-    "operands), so that attention has to go by content. The prior is told the places of each "
-    "example. As the limit of what routing can give, attention is also fixed at the truth.",
-    settings=settings,
+    how="The two operands stand, in order, at two of five places drawn for each example; the other "
+    "places hold distractors with tokens of their own (one, or as many as there are operands), so "
+    "that attention has to go by content. The prior is told the places in each example. As the "
+    "limit of what routing can achieve, attention is also fixed at the truth.",
+    settings=on_laptop(SETTINGS),
     arms=arms,
     claims=(
         Claim(
@@ -61,21 +42,18 @@ STUDY = Study(
             "With the penalty (λ = 1) the network groks earlier.",
             Faster(PRIOR, BASELINE, least=1.25),
         ),
-        Claim(
+        ask(
             "prior is as good as knowing",
             "… and about as early (to within a fifth) as with attention fixed at the truth.",
             Faster(PRIOR, FROZEN, least=0.8, control=FROZEN),
-            ours=True,
         ),
-        Claim(
+        ask(
             "routing is the bottleneck",
             "With attention fixed at the truth the network groks earlier than when left alone.",
             Faster(FROZEN, BASELINE, least=1.25),
-            ours=True,
         ),
     ),
     draw=figures.draw_tickets,
-    caption="Grok epochs, one dot a seed, a bar at the median; triangles for runs that had not "
-    "grokked when their budget ended.",
+    caption=GROK_EPOCHS,
     appendix=True,
 )

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from grokscope.claims.evidence import ArmRuns, Evidence
+import numpy as np
+
+from grokscope.claims.evidence import ArmRuns, Event, Evidence
 from grokscope.claims.judgements import Trend
-from grokscope.claims.studies import Claim, ScaleName, Setting, Study
+from grokscope.claims.studies import ScaleName, Setting, Study
 from grokscope.claims.verdicts import median_time
 from grokscope.papers.structural_inference import figures
-from grokscope.papers.structural_inference.settings import base
+from grokscope.papers.structural_inference.settings import ORACLE, ask, base, median_epoch
 from grokscope.spec import RunSpec
 
 ALPHABETS: dict[ScaleName, tuple[int, ...]] = {
@@ -20,6 +22,8 @@ ALPHABETS: dict[ScaleName, tuple[int, ...]] = {
 STRENGTHS = {"smoke": (1.0,), "laptop": (0.03, 0.1, 0.3, 1.0)}
 DECAYS = {"smoke": (), "laptop": (0.3, 3.0)}
 REGIME = "map"
+TOKENS = "the number of distractor tokens"
+STARVATION = Event("starved", "starve", "epochs of starvation")
 
 
 def where(scale: ScaleName) -> Sequence[Setting]:
@@ -36,32 +40,28 @@ def arms(setting: Setting, seed: int) -> dict[str, RunSpec]:
         here = Setting(setting.scale, REGIME, setting.base.replace(**{"task.alphabet": alphabet}))
         result[arm(alphabet)] = here.baseline(seed)
         for strength in STRENGTHS[setting.scale]:
-            result[arm(alphabet, strength)] = here.variant(
-                seed, prior__kind="oracle", prior__strength=strength
-            )
+            changes = {**ORACLE, "prior.strength": strength}
+            result[arm(alphabet, strength)] = here.variant(seed, changes)
         for decay in DECAYS[setting.scale]:
-            result[arm(alphabet, decay=decay)] = here.variant(seed, optimiser__weight_decay=decay)
+            changes = {"optimiser.weight_decay": decay}
+            result[arm(alphabet, decay=decay)] = here.variant(seed, changes)
     return result
 
 
 def alone(one: ArmRuns) -> float | None:
     """Alphabet of an arm without prior and with decay 1."""
-    spec = one.spec
-    if spec.prior.kind != "none" or spec.optimiser.weight_decay != 1:
-        return None
-    return float(spec.task.alphabet)
+    counts = one.spec.prior.kind == "none" and one.spec.optimiser.weight_decay == 1
+    return float(one.spec.task.alphabet) if counts else None
 
 
 def helped(one: ArmRuns) -> float | None:
     """Alphabet of an arm with the prior at strength 1."""
-    spec = one.spec
-    if spec.prior.kind != "oracle" or spec.prior.strength != 1:
-        return None
-    return float(spec.task.alphabet)
+    counts = one.spec.prior.kind == "oracle" and one.spec.prior.strength == 1
+    return float(one.spec.task.alphabet) if counts else None
 
 
 def read(evidence: Evidence) -> str:
-    """Where the prior pays, in one sentence an alphabet."""
+    """Where the prior pays off, alphabet by alphabet."""
     sample = next(iter(evidence.samples.values()))
     parts = []
     for alphabet in ALPHABETS[evidence.scale]:
@@ -69,16 +69,9 @@ def read(evidence: Evidence) -> str:
         if not (without.sound and given.sound):
             continue
         slow, fast = median_time(without.times()), median_time(given.times())
-        if slow == float("inf"):
-            parts.append(f"r = {alphabet}: never without the prior, {_epoch(fast)} with it")
-        else:
-            gain = f" ({slow / fast:.1f} times)" if fast < float("inf") else ""
-            parts.append(f"r = {alphabet}: {_epoch(slow)} without, {_epoch(fast)} with{gain}")
+        text = f"r = {alphabet}: {median_epoch(without)} without, {median_epoch(given)} with it"
+        parts.append(text + f" ({slow / fast:.1f} times)" * bool(np.isfinite([slow, fast]).all()))
     return "Median grok epochs, strength 1: " + "; ".join(parts) + "." if parts else ""
-
-
-def _epoch(time: float) -> str:
-    return "never" if time == float("inf") else f"{time:,.0f}"
 
 
 STUDY = Study(
@@ -92,37 +85,27 @@ STUDY = Study(
     settings=where,
     arms=arms,
     claims=(
-        Claim(
+        ask(
             "delay grows with noise",
             "Without a prior, the more distractor tokens, the later a run groks.",
-            Trend(alone, "the number of distractor tokens", low=0.3),
-            ours=True,
+            Trend(alone, TOKENS, low=0.3),
         ),
-        Claim(
+        ask(
             "starvation grows with noise",
             "… and the longer its attention is starved.",
-            Trend(
-                alone,
-                "the number of distractor tokens",
-                event="starved",
-                event_name="epochs of starvation",
-                low=0.3,
-                censored=False,
-            ),
-            ours=True,
+            Trend(alone, TOKENS, STARVATION, low=0.3, censored=False),
         ),
-        Claim(
+        ask(
             "prior removes the dependence",
             "With the prior (λ = 1) the grok epoch hardly depends on their number.",
-            Trend(helped, "the number of distractor tokens", low=-0.3, high=0.3),
-            ours=True,
+            Trend(helped, TOKENS, low=-0.3, high=0.3),
         ),
     ),
     draw=figures.draw_map,
     caption="Colour: median grok epoch over seeds (left, middle) and median epochs of starvation "
-    "(right). “Never” marks fields where most runs had not grokked when their budget ended. Three "
+    "(right). “Never” marks cells where most runs had not grokked when their budget ended. Three "
     "seeds each; figure 3 has five, so its medians differ. Starvation ends with the budget at the "
-    "latest, so that from r = 8 on, where attention never comes right, it is a lower bound.",
+    "latest, so from r = 8 on, where attention is never right, it is a lower bound.",
     read=read,
     seeds={"smoke": 1, "laptop": 3, "paper": 3},
 )

@@ -1,10 +1,18 @@
-"""Scales and regimes of the structural-inference paper's studies."""
+"""Scales and regimes of the structural-inference paper's studies, and what its claims share."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
 
-from grokscope.claims.studies import ScaleName, Setting
+import numpy as np
+
+from grokscope.claims.evidence import GROKKING, ArmRuns, Event, Evidence, Sample
+from grokscope.claims.judgements import Share
+from grokscope.claims.studies import Claim, ScaleName, Setting
+from grokscope.claims.verdicts import median_time
 from grokscope.spec import RunSpec, find_recipe
 
 REGIMES = {
@@ -13,11 +21,11 @@ REGIMES = {
     "bottleneck": "Distractors are drawn from a few operand tokens (8 at paper scale, 6 at laptop "
     "scale): attention is misled at first, and a run without help recovers late or not in time.",
     "noise": "Distractors are drawn from all operand tokens: the network can memorise through the "
-    "wrong positions for good.",
+    "wrong positions and stay there.",
 }
 
-# Alphabet of the distractors in each regime. At paper scale full noise is left out: trial runs
-# without a prior never recover there, so every question about waiting would go unanswered.
+# Alphabet of the distractors in each regime. Paper scale has no full noise: trial runs without a
+# prior never recover there, so every question about waiting would go unanswered.
 ALPHABETS: dict[ScaleName, dict[str, int]] = {
     "smoke": {"constant": 1, "noise": 29},
     "laptop": {"constant": 1, "bottleneck": 6, "noise": 43},
@@ -27,6 +35,14 @@ ALPHABETS: dict[ScaleName, dict[str, int]] = {
 # Norm of the MLP in runs that generalise, for the norm-matched arms. Measured beforehand: laptop in
 # results/theory (median 29.8 of 32 generalising runs), the others on unperturbed runs.
 SHELL: dict[ScaleName, float] = {"smoke": 21.0, "laptop": 30.0, "paper": 44.0}
+
+ORACLE: dict[str, Any] = {"prior.kind": "oracle"}
+MEMORISED = Event("memorised", "memorise")
+GROK_EPOCHS = (
+    "Grok epochs, one dot per seed, a bar at the median; triangles for runs that had not grokked "
+    "when their budget ended."
+)
+ask = partial(Claim, ours=True)  # a question of our own
 
 
 def base(scale: ScaleName) -> RunSpec:
@@ -51,3 +67,44 @@ def settings(scale: ScaleName, regimes: Sequence[str] = tuple(REGIMES)) -> list[
         for name in regimes
         if name in alphabets
     ]
+
+
+def only(
+    smoke: Sequence[str] = (), laptop: Sequence[str] = tuple(REGIMES), paper: Sequence[str] = ()
+) -> Callable[[ScaleName], list[Setting]]:
+    """Settings with the regimes named for each scale."""
+    return lambda scale: settings(scale, {"smoke": smoke, "laptop": laptop, "paper": paper}[scale])
+
+
+def on_laptop(settings: dict[str, dict[str, Any]]) -> Callable[[ScaleName], list[Setting]]:
+    """Settings at laptop scale, by name: what differs from `base`."""
+    return lambda scale: [
+        Setting(scale, name, base(scale).replace(**changes))
+        for name, changes in (settings if scale == "laptop" else {}).items()
+    ]
+
+
+def finished(evidence: Evidence, *names: str) -> Iterator[tuple[str, Sample]]:
+    """The regimes in which every run of the named arms (or of all) has finished."""
+    for regime, sample in evidence.samples.items():
+        if all(name in sample.arms and sample.arms[name].sound for name in names or sample.arms):
+            yield regime, sample
+
+
+def median_epoch(arm: ArmRuns, event: Event = GROKKING) -> str:
+    middle = median_time(arm.times(event))
+    return "never" if math.isinf(middle) else f"{middle:,.0f}"
+
+
+def _state_accuracy(arm: ArmRuns) -> str:
+    n, memorised = len(arm.rows), int(np.isfinite(arm.times(MEMORISED)).sum())
+    text = f", {memorised} memorise" if memorised < n else ""
+    text += f"; median final test accuracy {np.median(arm.values('test_accuracy')):.2f}"
+    hard = arm.values("test_accuracy_unmirrored")
+    if np.isfinite([hard, arm.values("test_accuracy_mirrored")]).all():
+        text += f", {np.median(hard):.2f} on pairs whose mirror image was not trained on"
+    return text
+
+
+most = partial(Share, expected="most", detail=_state_accuracy)
+few = partial(Share, expected="few", detail=_state_accuracy)

@@ -1,189 +1,154 @@
-"""docs/theory.md: what the paper's fifteen statements say, and how each fared on real runs.
+"""The fifteen statements on real runs: docs/theory.md, from the tables in results/theory.
 
-Training and evaluation write two tables; the page is made from the tables alone, so that anyone can
-make it again without training, and a test can check that it is what the tables give.
+Every snapshot of runs of different kinds is checked against every statement, and Theorem 4.3 is
+taken as a decision on a population of runs of different fate (`decoupling`).
 """
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from grokscope.errors import StoreError
+from grokscope.claims.studies import Annex, Planned, Setting
 from grokscope.papers.structural_inference import decoupling
+from grokscope.papers.structural_inference.certificates import certify, summarise
 from grokscope.papers.structural_inference.certificates.inspection import PAIRS
-from grokscope.papers.structural_inference.settings import base
-from grokscope.papers.structural_inference.theory import STATEMENTS, Statement
+from grokscope.papers.structural_inference.settings import ORACLE, on_laptop
+from grokscope.papers.structural_inference.theory.statements import STATEMENTS, Statement
 from grokscope.spec import RunSpec
 
 if TYPE_CHECKING:
     import polars as pl
 
-POPULATION, CERTIFICATES, ABOUT = "population.parquet", "certificates.parquet", "about.json"
+    from grokscope.store import Run, Store
+
+COMMAND = "grokscope reproduce structural-inference theory"
 SNAPSHOTS = 40
+POPULATION, CERTIFIED = "population", "certified"
+LONG = {"training.epochs": 3000}
+ADVERSARIAL = {"prior.kind": "adversarial"}
+CLOSE = {"task.alphabet": 43, **ORACLE, "training.log_every": 2, "training.epochs": 2000}
+ARMS: dict[str, dict[str, Any]] = {  # whose every snapshot is checked
+    "constant distractors": {},
+    "distractors from 6 tokens": {"task.alphabet": 6},
+    "noise": {"task.alphabet": 43},
+    **{  # followed closely: the prior acts within tens of epochs
+        f"noise, oracle prior of strength {strength:g}": {**CLOSE, "prior.strength": strength}
+        for strength in (0.03, 0.1, 1.0)
+    },
+    "constant, adversarial prior": ADVERSARIAL,
+    "linear-ReLU attention": {"model.attention": "linear_relu"},
+    "four heads": {"model.heads": 4},
+    "Lion": {"optimiser.kind": "lion", "optimiser.lr": 2e-4, "optimiser.weight_decay": 10.0},
+    "Muon": {"optimiser.kind": "muon"},
+}
+PRIORS = {
+    "no prior": {},
+    "oracle prior of strength 0.03": {**ORACLE, "prior.strength": 0.03},
+    "oracle prior": ORACLE,
+    "adversarial prior": ADVERSARIAL,
+}
 
 
-def certified_arms() -> dict[str, RunSpec]:
-    """Runs of different kind whose every snapshot is checked."""
-    plain = base("laptop").replace(**{"training.epochs": 3000, "training.snapshots": SNAPSHOTS})
-    changes: dict[str, dict[str, Any]] = {
-        "constant distractors": {},
-        "distractors from 6 tokens": {"task.alphabet": 6},
-        "noise": {"task.alphabet": 43},
-        **{
-            f"noise, oracle prior of strength {strength:g}": {
-                "task.alphabet": 43,
-                "prior.kind": "oracle",
-                "prior.strength": strength,
-                "training.log_every": 2,  # the prior acts within tens of epochs
-                "training.epochs": 2000,
-            }
-            for strength in (0.03, 0.1, 1.0)
-        },
-        "constant, adversarial prior": {"prior.kind": "adversarial"},
-        "linear-ReLU attention": {"model.attention": "linear_relu"},
-        "four heads": {"model.heads": 4},
-        "Lion": {"optimiser.kind": "lion", "optimiser.lr": 2e-4, "optimiser.weight_decay": 10.0},
-        "Muon": {"optimiser.kind": "muon"},
+def arms(setting: Setting, seed: int) -> dict[str, RunSpec]:
+    """The population has several seeds, the certified runs the first."""
+    plain = setting.baseline(seed)
+    if setting.regime == CERTIFIED:
+        return {} if seed else {name: plain.replace(**change) for name, change in ARMS.items()}
+    return {
+        f"{name}, {alphabet} distractor tokens, decay {decay:g}": plain.replace(
+            **{**prior, "task.alphabet": alphabet, "optimiser.weight_decay": decay}
+        )
+        for name, prior in PRIORS.items()
+        for alphabet in (1, 4, 8, 43)
+        for decay in (0.0, 0.3, 1.0)
     }
-    return {name: plain.replace(**change) for name, change in changes.items()}
 
 
-def run(store_root: Path | None, results: Path, docs: Path, train: bool, quiet: bool) -> None:
-    """Train what is missing, evaluate, write tables and page."""
-    if train:
-        evaluate(store_root, results, quiet)
-    write(results, docs)
-    if not quiet:
-        print(docs / "theory.md")
-
-
-def evaluate(store_root: Path | None, results: Path, quiet: bool) -> None:
-    """The two tables, and a note of how they came about."""
+def tabulate(runs: Sequence[tuple[Planned, Run]], store: Store) -> Mapping[str, pl.DataFrame]:
     import polars as pl
 
     from grokscope.engine.compilation import prepare
-    from grokscope.engine.planning import train
-    from grokscope.papers.structural_inference.certificates import certify
-    from grokscope.store import Store
-    from grokscope.terminal import Watch
 
     prepare()
-    store = Store(store_root)
-    arms, many = certified_arms(), decoupling.population()
-    with Watch([*arms.values(), *many], quiet=quiet) as watch:
-        runs = train([*arms.values(), *many], store, sinks=watch)
-    certified, others = runs[: len(arms)], runs[len(arms) :]
-    tables = [
-        certify(one, store).select(pl.lit(name).alias("arm"), pl.all())
-        for name, one in zip(arms, certified, strict=True)
+    checked = [
+        certify(run, store).select(pl.lit(item.arm).alias("arm"), pl.all())
+        for item, run in runs
+        if item.setting.regime == CERTIFIED
     ]
-    results.mkdir(parents=True, exist_ok=True)
-    pl.concat(tables).write_parquet(results / CERTIFICATES, compression="zstd")
-    table = decoupling.judge(decoupling.measure_population(others, store))
-    table.write_parquet(results / POPULATION, compression="zstd")
-    segments = [segment for one in runs for segment in one.provenance["segments"]]
-    about = {
-        "runs": len(runs),
-        "minutes": round(sum(segment["seconds"] for segment in segments) / 60, 1),
-        "commits": sorted({segment["commit"] or "unknown" for segment in segments}),
-        "versions": segments[-1]["versions"],
-    }
-    (results / ABOUT).write_text(json.dumps(about, indent=1) + "\n")
+    many = [run for item, run in runs if item.setting.regime == POPULATION]
+    table = decoupling.add_conditions(decoupling.measure_population(many, store))
+    return {"certificates": pl.concat(checked), "population": table}
 
 
-def write(results: Path, docs: Path) -> None:
-    """The page and its figures from the tables."""
-    import polars as pl
+def render(
+    tables: Mapping[str, pl.DataFrame], about: Mapping[str, Any]
+) -> tuple[str, dict[str, Any]]:
+    """The page and its figures."""
+    from grokscope.draw.certificates import certificate_chart, decoupling_chart
 
-    from grokscope.pages.certificates import certificate_chart, decoupling_chart
-    from grokscope.pages.files import save_chart
-
-    if not (results / POPULATION).exists():
-        raise StoreError(f"There are no tables in {results}; leave --no-train out to make them.")
-    population = pl.read_parquet(results / POPULATION)
-    certificates = pl.read_parquet(results / CERTIFICATES)
-    about = json.loads((results / ABOUT).read_text())
-    (docs / "figures").mkdir(parents=True, exist_ok=True)
+    population, certificates = tables["population"], tables["certificates"]
+    figures: dict[str, Any] = {"theory-decoupling.svg": decoupling_chart(population)}
     for statement in STATEMENTS:
-        mine = certificates.filter(pl.col("statement") == statement.number)
+        mine = certificates.filter(statement=statement.number)
         if len(mine):
-            save_chart(certificate_chart(mine), docs / "figures" / _figure(statement))
-    save_chart(decoupling_chart(population), docs / "figures" / "theory-decoupling.svg")
-    (docs / "theory.md").write_text(render(population, certificates, about))
-
-
-def render(population: pl.DataFrame, certificates: pl.DataFrame, about: dict[str, Any]) -> str:
-    """The text of docs/theory.md."""
-    parts = [
+            figures[_figure(statement)] = certificate_chart(mine)
+    summary = summarise(certificates).to_dicts()
+    anchors = {statement.number: _anchor(statement) for statement in STATEMENTS}
+    lines = [
         "# The theory, on real runs",
         "",
-        "*Made by `grokscope theory` from the tables in `results/theory`; not edited by hand.*",
+        f"*Made by `{COMMAND}` from the tables in `results/theory`; not edited by hand.*",
         "",
         '"Grokking as Structural Inference" (arXiv 2605.15787) explains delayed generalisation by '
         "fifteen statements about attention, weights and gradients. Each is a function in "
         "`grokscope.papers.structural_inference.theory`, tested on random inputs; here each is "
-        "also held against trained networks. Where the paper's form is not right as printed, the "
+        "also checked on trained networks. Where the paper's form is not right as printed, the "
         "corrected form was tested, and the difference is stated.",
         "",
-        _overview(certificates),
-        _decision(population, certificates),
+        *_table(
+            " | statement | checks that hold | worst ratio | median ratio",
+            (
+                f"{row['statement']} | [{row['name']}](#{anchors[row['statement']]}) | "
+                f"{row['hold']} of {row['checks']} | {_number(row['worst_ratio'])} | "
+                f"{_number(row['median_ratio'])}"
+                for row in summary
+            ),
+        ),
+        *_decision(population, certificates),
         "## The statements one by one",
         "",
         "A ratio is measured / bound (bound / measured for lower bounds): at most 1 where the "
         "statement holds. Circles hold, crosses do not.",
         "",
-        *[_section(statement, certificates) for statement in STATEMENTS],
-        _provenance(certificates, about),
-    ]
-    return "\n".join(parts)
-
-
-def _overview(certificates: pl.DataFrame) -> str:
-    lines = [
-        "| | statement | checks that hold | worst ratio | median ratio |",
-        "|---|---|---|---|---|",
     ]
     for statement in STATEMENTS:
-        for row in _summaries(statement, certificates):
-            lines.append(
-                f"| {statement.number} | [{row['name']}](#{_anchor(statement)}) "
-                f"| {row['hold']} of {row['checks']} "
-                f"| {_number(row['worst'])} | {_number(row['median'])} |"
-            )
-    return "\n".join([*lines, ""])
-
-
-def _summaries(statement: Statement, certificates: pl.DataFrame) -> list[dict[str, Any]]:
-    import polars as pl
-
-    return (
-        certificates.filter(pl.col("statement") == statement.number)
-        .group_by("name")
-        .agg(
-            pl.len().alias("checks"),
-            pl.col("holds").sum().alias("hold"),
-            pl.col("ratio").max().alias("worst"),
-            pl.col("ratio").median().alias("median"),
-            pl.col("arm").n_unique().alias("arms"),
+        mine = certificates.filter(statement=statement.number)
+        lines += _section(
+            statement, [r for r in summary if r["statement"] == statement.number], mine
         )
-        .sort("name")
-        .to_dicts()
-    )
+    return "\n".join([*lines, *_provenance(certificates, about)]), figures
 
 
-def _decision(table: pl.DataFrame, certificates: pl.DataFrame) -> str:
+def _table(header: str, rows: Iterable[str]) -> list[str]:
+    rule = "---|" * (header.count("|") + 1)
+    return [f"| {header} |", f"|{rule}", *(f"| {row} |" for row in rows), ""]
+
+
+def _decision(table: pl.DataFrame, certificates: pl.DataFrame) -> list[str]:
     """Theorem 4.3 as a classifier of runs, and the cuts that do better."""
-    actual = table["generalised"].to_numpy()
-    memorised = ~np.isnan(table["tau"].to_numpy())
-    structural = table["structural_condition"].to_numpy()
-    norm = table["norm_condition"].to_numpy()
-    ranked = decoupling.rank_thresholds(table)
-    slack = table["weakest_min"].to_numpy() / table["tau"].to_numpy()
-    lines = [
+    actual, structural, norm = (
+        table[name].to_numpy() for name in ("generalised", "structural_condition", "norm_condition")
+    )
+    ranked = decoupling.rank_thresholds(table).to_dicts()
+    predictions = {
+        "both conditions": structural & norm,
+        "structural condition alone": structural,
+        "norm condition alone": norm,
+    }
+    return [
         "## The decoupling theorem as a decision",
         "",
         "Theorem 4.3 says that a run generalises if and only if attention satisfies the structural "
@@ -196,86 +161,72 @@ def _decision(table: pl.DataFrame, certificates: pl.DataFrame) -> str:
         "",
         "![Mass needed against mass present](figures/theory-decoupling.svg)",
         "",
-        "| prediction | generalises, does | generalises, does not | does not, but does | "
-        "does not, does not | right (95 % interval) | balanced |",
-        "|---|---|---|---|---|---|---|",
-        _confusion_row("both conditions", structural & norm, actual),
-        _confusion_row("structural condition alone", structural, actual),
-        _confusion_row("norm condition alone", norm, actual),
-        "",
-        _verdict(structural, actual, memorised, slack, certificates),
+        *_table(
+            "prediction | generalises, does | generalises, does not | does not, but does | does "
+            "not, does not | right (95 % interval) | balanced",
+            (f"{name} | {_confusion(values, actual)}" for name, values in predictions.items()),
+        ),
+        _state_sharpness(table, structural, actual, certificates.filter(name="pair necessity")),
         "",
         "**Empirical cuts.** Each measure as a single threshold, chosen on seven eighths of the "
-        "runs and tested on the rest (20 random splits, twins with another seed kept together; "
-        "the spread is over splits). Balanced accuracy counts generalising and other runs alike; "
-        "0.5 is guessing. None of the measures looks at a test label.",
+        "runs and tested on the rest (20 random splits, twins with another seed kept together; ± "
+        "is the standard deviation over splits). Balanced accuracy gives generalising and other "
+        "runs equal weight; 0.5 is guessing. None of the measures looks at a test label.",
         "",
-        "| measure at the end of training | cut | accuracy | held out |",
-        "|---|---|---|---|",
-        *[
-            f"| {row['measure']} | {row['rule']} | {row['accuracy']:.3f} "
-            f"| {row['held_out']:.3f} ± {row['spread']:.3f} |"
-            for row in ranked.iter_rows(named=True)
-        ],
-        "",
-        _comparison(ranked, structural & norm, structural, actual),
+        *_table(
+            "measure at the end of training | cut | accuracy | held out",
+            (
+                f"{row['measure']} | {row['rule']} | {row['accuracy']:.3f} | {row['held_out']:.3f} "
+                f"± {row['deviation']:.3f}"
+                for row in ranked
+            ),
+        ),
+        _compare_cuts(ranked, structural & norm, structural, actual),
         "",
     ]
-    return "\n".join(lines)
 
 
-def _comparison(
-    ranked: pl.DataFrame, both: np.ndarray, structural: np.ndarray, actual: np.ndarray
+def _compare_cuts(
+    ranked: Sequence[dict[str, Any]], both: np.ndarray, structural: np.ndarray, actual: np.ndarray
 ) -> str:
-    """The empirical cuts beside the theorem, in words that follow from the numbers."""
-    best, chosen = ranked.row(0, named=True), ranked.row(-1, named=True)
-    routing = next(
-        row for row in ranked.iter_rows(named=True) if row["measure"].startswith("weakest")
-    )
-    theorem = decoupling.balanced_accuracy(both, actual)
-    proved = decoupling.balanced_accuracy(structural, actual)
+    """The empirical cuts next to the theorem, in words that follow from the numbers."""
+    best, chosen = ranked[0], ranked[-1]
+    routing = next(row for row in ranked if row["measure"].startswith("weakest"))
+    theorem, proved = (decoupling.balanced_accuracy(each, actual) for each in (both, structural))
     better = "above" if chosen["held_out"] > theorem else "below"
     return (
         f"The best single cut is `{best['measure']}` {best['rule']}; choosing measure and cut on "
         f"the training part alone gives {chosen['held_out']:.2f} held out, {better} the "
         f"{theorem:.2f} of the theorem's two conditions, whose norm shell is itself fitted to the "
-        "other runs' fates. "
-        f"For routing alone, `{routing['measure']}` {routing['rule']} separates "
+        f"other runs' fates. For routing alone, `{routing['measure']}` {routing['rule']} separates "
         f"{routing['held_out']:.2f} held out, against {proved:.2f} for tau as the theorem has it: "
         "that is the sharper threshold to use in its place."
     )
 
 
-def _confusion_row(name: str, predicted: np.ndarray, actual: np.ndarray) -> str:
-    counts = decoupling.confusion(predicted, actual)
-    right = int(np.sum(predicted == actual))
-    low, high = decoupling.share_interval(right, len(actual))
+def _confusion(predicted: np.ndarray, actual: np.ndarray) -> str:
+    right, n = int(np.sum(predicted == actual)), len(actual)
+    low, high = decoupling.share_interval(right, n)
+    counts = " | ".join(map(str, decoupling.confusion(predicted, actual)))
     balanced = decoupling.balanced_accuracy(predicted, actual)
-    cells = [*map(str, counts.values()), f"{right / len(actual):.2f} ({low:.2f} to {high:.2f})"]
-    return f"| {name} | {' | '.join(cells)} | {balanced:.2f} |"
+    return f"{counts} | {right / n:.2f} ({low:.2f} to {high:.2f}) | {balanced:.2f}"
 
 
-def _verdict(
-    structural: np.ndarray,
-    actual: np.ndarray,
-    memorised: np.ndarray,
-    slack: np.ndarray,
-    certificates: pl.DataFrame,
+def _state_sharpness(
+    table: pl.DataFrame, structural: np.ndarray, actual: np.ndarray, pairs: pl.DataFrame
 ) -> str:
-    """Is the condition vacuous, and by how much? In words that follow from the numbers."""
-    import polars as pl
-
+    """Is the condition vacuous, and how much? In words that follow from the numbers."""
+    slack = table["weakest_min"].to_numpy() / table["tau"].to_numpy()
+    memorised = ~np.isnan(slack)
     good, bad = memorised & actual, memorised & ~actual
-    violated = int(np.sum(good & ~structural))
-    passed = int(np.sum(bad & structural))
-    pairs = certificates.filter(pl.col("name") == "pair necessity")
+    violated, passed = int(np.sum(good & ~structural)), int(np.sum(bad & structural))
     sentences = [
         f"**Necessity.** Of {int(good.sum())} runs that generalised, {violated} violate B_tau"
         + (", so its per-input form is not necessary." if violated else ", as the theorem demands.")
-        + f" The pair-level condition (eq. 27), which is what the proof gives, held in "
+        + " The pair-level condition (eq. 27), which is what the proof gives, held in "
         f"{int(pairs['holds'].sum())} of {len(pairs)} checks.",
         f"**Sharpness.** Of {int(bad.sum())} runs that memorised and did not generalise, {passed} "
-        f"satisfy B_tau all the same. The median run that generalised has "
+        "satisfy B_tau all the same. The median run that generalised has "
         f"{np.median(slack[good]):.0f} times the mass the theorem asks of its worst input, the "
         f"median one that did not has {np.median(slack[bad]):.0f} times.",
     ]
@@ -287,90 +238,78 @@ def _verdict(
     return " ".join(sentences)
 
 
-def _section(statement: Statement, certificates: pl.DataFrame) -> str:
-    summaries = _summaries(statement, certificates)
-    lines = [
-        f"### {statement.number}. {statement.title}",
-        "",
-        statement.sentence,
-        "",
-        f"$$ {statement.formula} $$",
-        "",
-        f"{statement.reference}. Code: "
-        + ", ".join(f"`theory.{name}`" for name in statement.functions)
-        + ".",
-        "",
-    ]
-    if statement.correction:
-        lines += [f"**Differs from the paper.** {statement.correction}", ""]
-    for row in summaries:
-        verdict = "holds in" if row["hold"] == row["checks"] else "holds in only"
-        lines.append(
-            f"- *{row['name']}*: {verdict} {row['hold']} of {row['checks']} checks on "
-            f"{row['arms']} {'run' if row['arms'] == 1 else 'runs'}; worst ratio "
-            f"{_number(row['worst'])}, median {_number(row['median'])}."
+def _section(
+    statement: Statement, summary: Sequence[dict[str, Any]], mine: pl.DataFrame
+) -> Iterable[str]:
+    yield f"### {statement.number}. {statement.title}\n\n{statement.sentence}\n"
+    yield f"$$ {statement.formula} $$\n"
+    names = ", ".join(f"`theory.{name}`" for name in statement.functions)
+    yield f"{statement.reference}. Code: {names}.\n"
+    if statement.corrections:
+        yield "**Differs from the paper**\n"
+        for name, text in statement.corrections.items():
+            yield f"- `{name}`: {text}".replace("*", r"\*")  # alpha* is no emphasis
+        yield "\n**On trained networks**\n"
+    for row in summary:
+        holds = "holds in" if row["hold"] == row["checks"] else "holds in only"
+        arms = mine.filter(name=row["name"])["arm"].n_unique()
+        yield (
+            f"- *{row['name']}*: {holds} {row['hold']} of {row['checks']} checks on {arms} "
+            f"{'run' if arms == 1 else 'runs'}; worst ratio {_number(row['worst_ratio'])}, median "
+            f"{_number(row['median_ratio'])}."
         )
-    lines += _remarks(statement, certificates)
-    if summaries:
-        lines += ["", f"![{statement.title}](figures/{_figure(statement)})", ""]
-    return "\n".join(lines)
+    if summary:
+        yield from _remarks(statement.number, mine)
+        yield f"\n![{statement.title}](figures/{_figure(statement)})\n"
 
 
-def _remarks(statement: Statement, certificates: pl.DataFrame) -> list[str]:
+def _remarks(number: int, mine: pl.DataFrame) -> Iterable[str]:
     """What the counts alone would not say."""
     import polars as pl
 
-    mine = certificates.filter(pl.col("statement") == statement.number)
     last = mine.group_by("arm", maintain_order=True).last()
-    if statement.number == 2:
-        fulfilled = last.filter(pl.col("holds"))["arm"].to_list()
-        failed = last.filter(~pl.col("holds"))["arm"].to_list()
-        return [
+    if number == 2:
+        held, failed = ("; ".join(last.filter(holds=h)["arm"]) or "none" for h in (True, False))
+        yield (
             f"- A condition, not a law, here with tau = {last['bound'][0]:g}, half of the oracle's "
-            f"share. At the end of training it is fulfilled by: {'; '.join(fulfilled) or 'none'}. "
-            f"Not by: {'; '.join(failed) or 'none'}."
-        ]
-    if statement.number == 12:
+            f"share. At the end of training it is satisfied by: {held}. Not by: {failed}."
+        )
+    if number == 12:
         by_run = mine.group_by("name", "arm", maintain_order=True).agg(
             pl.col("holds").sum(), pl.len().alias("checks")
         )
-        return [
-            f"- *{row['name']}*, {row['arm']}: {row['holds']} of {row['checks']}."
-            for row in by_run.iter_rows(named=True)
-        ] + [
-            "- Both laws suppose that the prior alone moves attention. Where the task's own "
-            "gradient pulls harder, D comes down and goes up again, and neither law speaks of "
-            "that run."
-        ]
-    if statement.number == 15:
-        return [
-            "- Pooled mass is necessary. That one head has enough on its own is not demanded; it "
-            "is listed to see whether the heads share the work."
-        ]
-    if statement.number == 13:
+        for row in by_run.iter_rows(named=True):
+            yield f"- *{row['name']}*, {row['arm']}: {row['holds']} of {row['checks']}."
+        yield (
+            "- Both laws assume that only the prior moves attention. Where the task's own gradient "
+            "pulls harder, D comes down and goes up again, and neither law covers that run."
+        )
+    if number == 13:
         times = [f"{row['arm']}: {row['note']}" for row in last.iter_rows(named=True)]
-        return [f"- {'; '.join(times)}."]
-    return []
+        yield f"- {'; '.join(times)}."
+    if number == 15:
+        yield (
+            "- Pooled mass is necessary. That one head has enough on its own is not required; it "
+            "is listed to see whether the heads share the work."
+        )
 
 
-def _provenance(certificates: pl.DataFrame, about: dict[str, Any]) -> str:
+def _provenance(certificates: pl.DataFrame, about: Mapping[str, Any]) -> list[str]:
     versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
-    arms = "; ".join(certificates["arm"].unique(maintain_order=True).to_list())
-    return "\n".join(
-        [
-            "## How this was obtained",
-            "",
-            f"`grokscope theory` trained {about['runs']} runs in {about['minutes']} minutes of "
-            "training time (addition modulo 43, 2,000 or 3,000 epochs each; every field is in "
-            "`papers/structural_inference`). Certificates were evaluated at "
-            f"{SNAPSHOTS} snapshots and the final weights of these runs: {arms}. Pair-level "
-            f"statements use a seeded sample of {PAIRS:,} class-distinct pairs that differ in one "
-            "informative position. Ratios up to 1.0001 count as holding (float32).",
-            "",
-            f"Commit {', '.join(about['commits'])}; {versions}.",
-            "",
-        ]
-    )
+    arms = "; ".join(certificates["arm"].unique(maintain_order=True))
+    return [
+        "## How this was obtained",
+        "",
+        f"`{COMMAND}` trained {about['runs']} runs in {about['minutes']} minutes of training time "
+        "(addition modulo 43, 2,000 or 3,000 epochs each; every field is in "
+        f"`papers/structural_inference`). Certificates were evaluated at {SNAPSHOTS} snapshots and "
+        f"the final weights of these runs: {arms}. Pair-level statements use a seeded sample of "
+        f"{PAIRS:,} class-distinct pairs that differ in one informative position. Ratios up to "
+        "1.0001 count as holding (float32).",
+        "",
+        f"Commit {', '.join(about['commits'])}; {versions}.",
+        "",
+    ]
 
 
 def _figure(statement: Statement) -> str:
@@ -386,3 +325,19 @@ def _anchor(statement: Statement) -> str:
 def _number(value: float) -> str:
     """Three digits; far off is said in words, since its size means nothing."""
     return f"{value:.3g}" if value < 1e6 else "over a million"
+
+
+ANNEX = Annex(
+    name="theory",
+    source="Theory",
+    title="The fifteen statements on real runs",
+    paper_says="Fifteen statements about attention, weights and gradients explain the wait.",
+    how="Every statement is checked on every snapshot of runs of different kinds, and Theorem 4.3 "
+    "is taken as a decision on a population of runs of different fate.",
+    settings=on_laptop({POPULATION: LONG, CERTIFIED: {**LONG, "training.snapshots": SNAPSHOTS}}),
+    arms=arms,
+    tabulate=tabulate,
+    render=render,
+    appendix=True,
+    seeds={"smoke": 1, "laptop": 2, "paper": 2},
+)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from grokscope.claims.judgements import Faster
 from grokscope.claims.studies import Claim, ScaleName, Setting, Study
 from grokscope.papers.structural_inference import figures
-from grokscope.papers.structural_inference.settings import settings
+from grokscope.papers.structural_inference.settings import GROK_EPOCHS, ORACLE, ask, only
 from grokscope.spec import RunSpec
 
 KEEP = 0.4
@@ -33,39 +32,31 @@ def sparsity_arm(keep: float) -> str:
     return f"{TICKET}, {keep:.0%} kept"
 
 
-def where(scale: ScaleName) -> Sequence[Setting]:
-    only = {"smoke": ("constant",), "paper": ("bottleneck",)}.get(scale)
-    return settings(scale, only) if only else settings(scale)
-
-
 def arms(setting: Setting, seed: int) -> dict[str, RunSpec]:
     source = setting.baseline(seed)
 
-    def masked(kind: str, *, keep: float = KEEP, **more: Any) -> RunSpec:
-        mask: dict[str, Any] = {
-            "interventions__mask__kind": kind,
-            "interventions__mask__keep": keep,
-            "interventions__mask__source": "" if kind == "random" else source.id,
+    def masked(kind: str, changes: dict[str, Any] | None = None, keep: float = KEEP) -> RunSpec:
+        mask = {
+            "interventions.mask.kind": kind,
+            "interventions.mask.keep": keep,
+            "interventions.mask.source": "" if kind == "random" else source.id,
         }
-        return setting.variant(**{"seed": seed, **mask, **more})
+        return setting.variant(seed, {**mask, **(changes or {})})
 
-    taught: dict[str, Any] = {
-        "interventions__frozen_attention": "teacher",
-        "prior__teacher": source.id,
-    }
+    taught = {"interventions.frozen_attention": "teacher", "prior.teacher": source.id}
     result = {
         DENSE: source,
-        BAYESIAN: setting.variant(seed, prior__kind="oracle"),
-        LOTTERY: masked("magnitude", **taught),
+        BAYESIAN: setting.variant(seed, ORACLE),
+        LOTTERY: masked("magnitude", taught),
         TICKET: masked("magnitude"),
         RANDOM: masked("random"),
         SHUFFLED: masked("shuffled"),
-        SAME_NORM: masked("magnitude", interventions__mask__effect="norm"),
-        ATTENTION: setting.variant(seed, **taught),
+        SAME_NORM: masked("magnitude", {"interventions.mask.effect": "norm"}),
+        ATTENTION: setting.variant(seed, taught),
     }
     if setting.scale == "laptop":
-        # Other weights, the same data: the mask has to do without the weights it was found with.
-        result[TRANSFERRED] = masked("magnitude", seed=seed + 100, task__seed=seed)
+        # Other weights, the same data: the mask must work without the weights it was found with.
+        result[TRANSFERRED] = masked("magnitude", {"seed": seed + 100, "task.seed": seed})
     for keep in SPARSITIES[setting.scale]:
         result[sparsity_arm(keep)] = masked("magnitude", keep=keep)
     if setting.regime == "noise":
@@ -80,15 +71,14 @@ STUDY = Study(
     title="A prior against a winning lottery ticket",
     paper_says="A network of fresh random weights with the penalty on attention (the Bayesian "
     "ticket) matches or outperforms a full lottery ticket, that is a trained network pruned by "
-    "magnitude, set back to its initial weights and trained again with the attention it had "
-    "learned.",
+    "magnitude, reset to its initial weights and trained again with the attention it had learned.",
     how="A network is trained to the end without help; the two fifths of its MLP weights that are "
     "largest make the mask. The masked network starts again from its initial weights, its "
     "attention fixed to what the trained network had. Controls: the same with attention learned "
     "anew, a random mask, the mask shuffled within each matrix, a dense network scaled to the "
     "initial norm of the ticket, a dense network with the ticket's attention, other sparsities, "
     "and the mask on new weights.",
-    settings=where,
+    settings=only(smoke=("constant",), paper=("bottleneck",)),
     arms=arms,
     claims=(
         Claim(
@@ -107,26 +97,22 @@ STUDY = Study(
             "A dense network given the ticket's attention alone is faster than one without.",
             Faster(ATTENTION, DENSE, least=1.25),
         ),
-        Claim(
+        ask(
             "mask beats random",
             "The ticket's mask, without its attention, is faster than a random one.",
             Faster(TICKET, RANDOM, least=1.25),
-            ours=True,
         ),
-        Claim(
+        ask(
             "mask beats shuffled",
             "… and faster than the same mask shuffled within each matrix.",
             Faster(TICKET, SHUFFLED, least=1.25),
-            ours=True,
         ),
-        Claim(
+        ask(
             "not just the norm",
             "… and faster than a dense network of the same initial norm.",
             Faster(TICKET, SAME_NORM, least=1.25),
-            ours=True,
         ),
     ),
     draw=figures.draw_tickets,
-    caption="Grok epochs, one dot a seed, a bar at the median; triangles for runs that had not "
-    "grokked when their budget ended.",
+    caption=GROK_EPOCHS,
 )

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -11,25 +10,21 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from grokscope.claims.evidence import ArmRuns, Evidence
+from grokscope.claims.evidence import ArmRuns, Event, Evidence
 from grokscope.claims.judgements import Everywhere, Faster, Trend
-from grokscope.claims.studies import Claim, ScaleName, Setting, Study
-from grokscope.claims.verdicts import median_time
-from grokscope.models import minimal
-from grokscope.models.layers import Params
+from grokscope.claims.studies import Claim, Setting, Study
+from grokscope.models import minimal, shape_of
 from grokscope.papers.structural_inference import figures
 from grokscope.papers.structural_inference.certificates.checks import IDENTITY
-from grokscope.papers.structural_inference.settings import settings
+from grokscope.papers.structural_inference.settings import ORACLE, ask, median_epoch, only
 from grokscope.spec import RunSpec
 from grokscope.store import Run
 from grokscope.tasks import build_task
 
-Forward = Callable[[Params, jax.Array, minimal.Shape], minimal.Forward]
+Forward = Callable[[minimal.Params, jax.Array, minimal.Shape], minimal.Forward]
 WIDTHS = (16, 32, 64, 128, 256)
-
-
-def where(scale: ScaleName) -> Sequence[Setting]:
-    return settings(scale, ("constant", "bottleneck")) if scale == "laptop" else []
+BY_WIDTH = "the width d"
+ROUTING = Event("structured", "route", "epoch from which attention is right")
 
 
 def arm(width: int, prior: bool = False) -> str:
@@ -39,25 +34,16 @@ def arm(width: int, prior: bool = False) -> str:
 def arms(setting: Setting, seed: int) -> dict[str, RunSpec]:
     result = {}
     for width in WIDTHS:
-        usual = width == setting.base.model.width
-        result[arm(width)] = (
-            setting.baseline(seed) if usual else setting.variant(seed, model__width=width)
-        )
+        wide, usual = {"model.width": width}, width == setting.base.model.width
+        result[arm(width)] = setting.baseline(seed) if usual else setting.variant(seed, wide)
         if setting.regime == "bottleneck":  # with constant distractors a prior gains nothing
-            result[arm(width, prior=True)] = setting.variant(
-                seed, model__width=width, prior__kind="oracle"
-            )
+            result[arm(width, prior=True)] = setting.variant(seed, {**wide, **ORACLE})
     return result
 
 
-def alone(one: ArmRuns) -> float | None:
-    """Width of an arm without prior."""
-    return float(one.spec.model.width) if one.spec.prior.kind == "none" else None
-
-
-def helped(one: ArmRuns) -> float | None:
-    """Width of an arm with the oracle's prior."""
-    return float(one.spec.model.width) if one.spec.prior.kind == "oracle" else None
+def width_of(prior: str) -> Callable[[ArmRuns], float | None]:
+    """Width of the arms with this prior."""
+    return lambda one: float(one.spec.model.width) if one.spec.prior.kind == prior else None
 
 
 def summarise(run: Run, shortcut: Forward = minimal.forward_fast) -> dict[str, float | None]:
@@ -66,7 +52,7 @@ def summarise(run: Run, shortcut: Forward = minimal.forward_fast) -> dict[str, f
     single precision, as they are trained, and the gradient of the mean loss in double precision.
     (In single precision the gradient of a loss near zero is mostly rounding, in both.)"""
     data = build_task(run.spec.task, run.spec.seed)
-    shape, weights = minimal.shape_of(run.spec.model, data), run.weights()
+    shape, weights = shape_of(run.spec.model, data), run.weights()
     forwards = (minimal.forward, shortcut)
     logits = [_logits(shape, forward, weights, data.tokens) for forward in forwards]
     with jax.enable_x64(True):
@@ -86,10 +72,10 @@ def _logits(shape: minimal.Shape, forward: Forward, params: Any, tokens: Any) ->
 @partial(jax.jit, static_argnums=(0, 1))
 def _gradient(
     shape: minimal.Shape, forward: Forward, params: Any, tokens: Any, labels: Any
-) -> Params:
+) -> minimal.Params:
     """Of the mean cross-entropy."""
 
-    def loss(params: Params) -> jax.Array:
+    def loss(params: minimal.Params) -> jax.Array:
         logits = forward(params, tokens, shape).logits
         return -jnp.take_along_axis(jax.nn.log_softmax(logits), labels[:, None], axis=1).mean()
 
@@ -111,26 +97,17 @@ def read(evidence: Evidence) -> str:
     for regime, sample in evidence.samples.items():
         for prior, words in ((False, "without a prior"), (True, "with it")):
             found = [
-                f"{width}: {_epoch(sample.arms[name], 'structured')} / "
-                f"{_epoch(sample.arms[name], 'grokked')}"
+                f"{width}: {median_epoch(sample.arms[name], ROUTING)} / "
+                f"{median_epoch(sample.arms[name])}"
                 for width in WIDTHS
                 if (name := arm(width, prior)) in sample.arms and sample.arms[name].sound
             ]
             if found:
                 sentences.append(f"{regime.capitalize()}, {words}: {'; '.join(found)}.")
-    if not sentences:
-        return ""
-    return "Median epochs by width d: attention right on 99 % of the inputs / grokked. " + " ".join(
-        sentences
-    )
+    head = "Median epochs by width d: attention right on 99 % of the inputs / grokked."
+    return " ".join([head, *sentences]) if sentences else ""
 
 
-def _epoch(one: ArmRuns, event: str) -> str:
-    middle = median_time(one.times(event))
-    return "never" if math.isinf(middle) else f"{middle:,.0f}"
-
-
-BY_WIDTH = "the width d"
 STUDY = Study(
     name="width",
     source="Figure 9",
@@ -144,61 +121,50 @@ STUDY = Study(
     "of. Our networks are trained through tables of keys and values instead of the textbook's "
     "products; that this shortcut is the same function is checked on the final weights of every "
     "run.",
-    settings=where,
+    settings=only(laptop=("constant", "bottleneck")),
     arms=arms,
     claims=(
         Claim(
             "wider routes earlier",
             "The wider the network, the earlier its attention is right.",
-            Trend(
-                alone,
-                BY_WIDTH,
-                event="structured",
-                event_name="epoch from which attention is right",
-                high=-0.3,
-            ),
+            Trend(width_of("none"), BY_WIDTH, ROUTING, high=-0.3),
         ),
         Claim(
             "wider groks earlier",
             "The wider the network, the earlier it groks.",
-            Trend(alone, BY_WIDTH, high=-0.3),
+            Trend(width_of("none"), BY_WIDTH, high=-0.3),
         ),
-        Claim(
+        ask(
             "wider groks earlier with the prior",
             "… also where the prior has taken care of routing.",
-            Trend(helped, BY_WIDTH, high=-0.3),
-            ours=True,
+            Trend(width_of("oracle"), BY_WIDTH, high=-0.3),
         ),
-        Claim(
+        ask(
             "prior helps the narrow",
             "The prior (λ = 1) makes the narrowest network (d = 16) grok much earlier.",
             Faster(arm(16, prior=True), arm(16), least=1.25),
-            ours=True,
         ),
-        Claim(
+        ask(
             "prior helps the wide",
             "… and the widest (d = 256).",
             Faster(arm(256, prior=True), arm(256), least=1.25),
-            ours=True,
         ),
-        Claim(
+        ask(
             "shortcut is exact",
             "At every width the shortcut gives the textbook's logits, to rounding.",
             Everywhere("shortcut_error", "relative difference of the logits", IDENTITY),
-            ours=True,
         ),
-        Claim(
+        ask(
             "shortcut's gradient is exact",
             "… and the textbook's gradient.",
             Everywhere("shortcut_gradient_error", "relative difference of the gradients", IDENTITY),
-            ours=True,
         ),
     ),
     draw=figures.draw_widths,
-    caption="Grok epoch against the width, both on log scales; one dot a seed, triangles for runs "
-    "that had not grokked when their budget ended. Solid lines join the medians; dashed lines join "
-    "the median epochs from which attention is right on 99 % of the inputs. A line ends where the "
-    "median is never reached.",
+    caption="Grok epoch against the width, both on log scales; one dot per seed, triangles for "
+    "runs that had not grokked when their budget ended. Solid lines join the medians; dashed lines "
+    "join the median epochs from which attention is right on 99 % of the inputs. A line ends where "
+    "the median is never reached.",
     read=read,
     summarise=summarise,
     appendix=True,

@@ -1,10 +1,6 @@
-"""Theory meets runs: every statement of the paper evaluated on trained weights."""
+"""Every statement of the paper, evaluated on trained weights."""
 
-from grokscope.papers.structural_inference.certificates.checks import (
-    Certificate,
-    certify,
-    summarise,
-)
+from grokscope.papers.structural_inference.certificates.checks import certify, summarise
 from grokscope.papers.structural_inference.certificates.observation import inapplicable
 
-__all__ = ["Certificate", "certify", "inapplicable", "summarise"]
+__all__ = ["certify", "inapplicable", "summarise"]

@@ -7,16 +7,15 @@ norms and divergences only, at every row of the curve.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
-from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from grokscope.errors import StoreError
+from grokscope.errors import SpecError, StoreError
 from grokscope.models.roles import MATRICES, MLP, role
 from grokscope.papers.structural_inference import theory
 from grokscope.papers.structural_inference.certificates.inspection import (
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 ROUNDING = 1e-4  # float32 training against exact inequalities
+IDENTITY = 1e-5  # error, relative to the vectors compared, that float32 explains
 
 
 @dataclass(frozen=True)
@@ -50,12 +50,9 @@ class Certificate:
     note: str = ""
 
 
-IDENTITY = 1e-5  # error, relative to the vectors compared, that float32 explains
-
-
 def certify(run: Run, store: Store | None = None) -> pl.DataFrame:
     """Every certificate of a finished run, one row each, ordered by name and epoch. For a model of
-    the user's own these are the few that need nothing but what was watched (see `inapplicable`)."""
+    the user's own these are the few that need only what was watched (see `inapplicable`)."""
     if run.status != "finished":
         raise StoreError(f"Run {run.id} is {run.status}; only finished runs can be certified.")
     if isinstance(run.about, ObservedSpec):
@@ -65,7 +62,7 @@ def certify(run: Run, store: Store | None = None) -> pl.DataFrame:
 
         return _table(check_observation(run, run.about))
     store = store or Store(run.path.parent)
-    curve = {name: run.curve[name].to_numpy() for name in _SCALARS}
+    curve = scalars(run)
     rows = [
         *structure_checks(run.spec.structure_threshold, curve),
         *contraction_checks(run.spec, curve, run.weights()),
@@ -80,24 +77,19 @@ def certify(run: Run, store: Store | None = None) -> pl.DataFrame:
     return _table(rows)
 
 
+def scalars(run: Run) -> dict[str, np.ndarray]:  # (rows,) each
+    """The curve without the columns that hold a list per row."""
+    columns = [column for column in run.curve if not column.dtype.is_nested()]
+    return {column.name: column.to_numpy() for column in columns}
+
+
 def _table(rows: Iterable[Certificate]) -> pl.DataFrame:
     import polars as pl
 
-    kinds = {"statement": pl.Int64, "epoch": pl.Int64, "holds": pl.Boolean}
-    text = {"name": pl.String, "note": pl.String}
-    schema = {f.name: {**kinds, **text}.get(f.name, pl.Float64) for f in fields(Certificate)}
+    kinds = {"str": pl.String, "int": pl.Int64, "float": pl.Float64, "bool": pl.Boolean}
+    schema = {f.name: kinds[str(f.type)] for f in fields(Certificate)}
     frame = pl.DataFrame([asdict(row) for row in rows], schema=schema)
     return frame.sort("name", "epoch", maintain_order=True)
-
-
-_SCALARS = (
-    "epoch",
-    "mlp_norm",
-    "divergence_train",
-    "logit_variance",
-    "structure_share",
-    "weakest_min",
-)
 
 
 def summarise(certificates: pl.DataFrame) -> pl.DataFrame:
@@ -122,8 +114,8 @@ def inspect_run(
     run: Run, store: Store, epochs: list[int | None]
 ) -> Iterator[tuple[int, dict[str, float]]]:
     """Numbers of `inspection.inspect` at snapshots (None: the final weights)."""
-    problem, arrays, numbers_of_run = build(run.spec, store)
-    member = Inspected(arrays.train, arrays.test, numbers_of_run)
+    problem, data, numbers_of_run = build(run.spec, store)
+    inspected = Inspected(data.train, data.test, numbers_of_run)
     pairs = jax.tree.map(
         jnp.asarray, draw_pairs(run.spec, build_task(run.spec.task, run.spec.seed))
     )
@@ -131,7 +123,7 @@ def inspect_run(
     last = run.outcome["epochs"]
     for epoch in epochs:
         params = {name: jnp.asarray(array) for name, array in run.weights(epoch).items()}
-        numbers = jax.device_get(inspector(params, member, pairs))
+        numbers = jax.device_get(inspector(params, inspected, pairs))
         yield (last if epoch is None else epoch), {n: float(v) for n, v in numbers.items()}
 
 
@@ -147,77 +139,49 @@ def upper_check(
     return Certificate(name, statement, epoch, measured, bound, ratio, holds, note)
 
 
+# What is checked at a checkpoint: name, statement, measured number, its bound, what it needs.
+_CHECKS: tuple[tuple[str, int, str, str | float, str], ...] = (
+    ("Lipschitz constant", 3, "lipschitz", "lipschitz_from_norm", ""),
+    ("closed form", 4, "closed_form_error", IDENTITY, "learned"),
+    ("pair difference", 5, "pair_difference_ratio_max", 1.0, "learned"),
+    ("pair necessity", 5, "necessity_ratio_max", 1.0, "learned pairs"),
+    ("lower bound", 6, "lower_bound_ratio_max", 1.0, "learned"),
+    ("squared-norm identity", 7, "squared_identity_error", IDENTITY, "learned"),
+    ("divergence", 8, "divergence_at_worst", "divergence_allowed_at_worst", "finite"),
+    ("explaining away", 9, "gradient_at_worst", "bound_at_worst", "learned"),
+    ("prior's gradient", 11, "prior_gradient_error", IDENTITY, "learned softmax positive"),
+    ("logit variance", 14, "variance_at_worst", "variance_bound_at_worst", "learned"),
+    ("pooled mass", 15, "necessity_ratio_max", 1.0, "heads pairs"),
+    # That one head has enough is not necessary, and may well fail.
+    ("mass of the best head", 15, "single_head_ratio_max", 1.0, "heads pairs"),
+)
+_NOTES = {
+    "pair necessity": "{pairs_told_apart:.0%} of the sampled pairs are told apart; the median one "
+    "needs {necessity_ratio_median:.1%} of the mass it has",
+    "lower bound": "positive, so that it says something, for {lower_bound_useful:.0%}",
+    "explaining away": "mean ratio {gradient_ratio_mean:.1e}",
+    "pooled mass": "least mass over all inputs: {best_head_mass_min:.3f} in the best head, "
+    "{pooled_mass_min:.3f} in all together",
+    "mass of the best head": "not required: it fails where several heads share the work",
+}
+
+
 def _from_checkpoints(run: Run, store: Store) -> Iterator[Certificate]:
-    frozen = run.spec.interventions.frozen_attention != "no"
     softmax = run.spec.model.attention == "softmax"
     for epoch, seen in inspect_run(run, store, [*run.snapshots, None]):
-        at = partial(upper_check, epoch=epoch)
-        yield at(
-            "Lipschitz constant", 3, measured=seen["lipschitz"], bound=seen["lipschitz_from_norm"]
-        )
-        if not frozen:
-            yield at(
-                "explaining away",
-                9,
-                measured=seen["gradient_at_worst"],
-                bound=seen["bound_at_worst"],
-                note=f"mean ratio {seen['gradient_ratio_mean']:.1e}",
-            )
-            yield at("closed form", 4, measured=seen["closed_form_error"], bound=IDENTITY)
-            yield at(
-                "lower bound",
-                6,
-                measured=seen["lower_bound_ratio_max"],
-                bound=1.0,
-                note=f"positive, so that it says something, for {seen['lower_bound_useful']:.0%}",
-            )
-            yield at(
-                "squared-norm identity",
-                7,
-                measured=seen["squared_identity_error"],
-                bound=IDENTITY,
-            )
-            if softmax and seen["weakest_min"] > 0:
-                yield at(
-                    "prior's gradient", 11, measured=seen["prior_gradient_error"], bound=IDENTITY
-                )
-            yield at("pair difference", 5, measured=seen["pair_difference_ratio_max"], bound=1.0)
-            if seen["pairs_told_apart"] > 0:
-                yield at(
-                    "pair necessity",
-                    5,
-                    measured=seen["necessity_ratio_max"],
-                    bound=1.0,
-                    note=f"{seen['pairs_told_apart']:.0%} of the sampled pairs are told apart; the "
-                    f"median one needs {seen['necessity_ratio_median']:.1%} of the mass it has",
-                )
-            yield at(
-                "logit variance",
-                14,
-                measured=seen["variance_at_worst"],
-                bound=seen["variance_bound_at_worst"],
-            )
-        if softmax or seen["weakest_min"] > 0:
-            yield at(
-                "divergence",
-                8,
-                measured=seen["divergence_at_worst"],
-                bound=seen["divergence_allowed_at_worst"],
-            )
-        if run.spec.model.heads > 1 and seen["pairs_told_apart"] > 0:
-            least = (
-                f"least mass over all inputs: {seen['best_head_mass_min']:.3f} in the best head, "
-                f"{seen['pooled_mass_min']:.3f} in all together"
-            )
-            # Pooled mass is necessary; that one head has enough is not, and may well fail.
-            yield at("pooled mass", 15, measured=seen["necessity_ratio_max"], bound=1.0, note=least)
-            yield at(
-                "mass of the best head",
-                15,
-                measured=seen["single_head_ratio_max"],
-                bound=1.0,
-                note="not demanded: it fails where several heads share the work",
-            )
+        facts = {
+            "learned": run.spec.interventions.frozen_attention == "no",
+            "softmax": softmax,
+            "heads": run.spec.model.heads > 1,
+            "pairs": seen["pairs_told_apart"] > 0,
+            "positive": seen["weakest_min"] > 0,
+            "finite": softmax or seen["weakest_min"] > 0,
+        }
+        for name, statement, measured, bound, needs in _CHECKS:
+            if all(facts[need] for need in needs.split()):
+                limit = seen[bound] if isinstance(bound, str) else bound
+                note = _NOTES.get(name, "").format(**seen)
+                yield upper_check(name, statement, epoch, seen[measured], limit, note)
 
 
 def structure_checks(threshold: float, curve: dict[str, np.ndarray]) -> Iterator[Certificate]:
@@ -227,38 +191,51 @@ def structure_checks(threshold: float, curve: dict[str, np.ndarray]) -> Iterator
     ):
         ratio = threshold / max(float(weakest), 1e-12)
         note = f"tau {threshold:g}; at the end {share:.0%} of inputs satisfy it"
-        yield Certificate(
-            "structural condition",
-            2,
-            int(epoch),
-            float(weakest),
-            threshold,
-            ratio,
-            ratio <= 1,
-            note,
-        )
+        compared = (int(epoch), float(weakest), threshold, ratio, ratio <= 1)
+        yield Certificate("structural condition", 2, *compared, note)
 
 
-def update_bound(spec: RunSpec, weights: dict[str, np.ndarray]) -> float:
-    """B of statement 1 for the MLP under the optimiser that was used, over all its arrays."""
-    optimiser = spec.optimiser
-    total = 0.0
-    if optimiser.kind == "sgd":
-        if optimiser.clip == 0:
-            return math.inf
-        return float(theory.sgd_update_bound(optimiser.clip, optimiser.beta1))
-    for name, array in weights.items():
-        if role(name) not in MLP:
-            continue
-        shape = array.shape
-        if optimiser.kind == "lion":
-            bound = theory.lion_update_bound(shape)
-        elif optimiser.kind == "muon" and role(name) in MATRICES:
-            bound = theory.muon_update_bound(shape)
-        else:
-            bound = theory.adamw_update_bound(shape, optimiser.beta1, optimiser.beta2)
-        total += float(bound) ** 2
-    return math.sqrt(total)
+def _sgd(optimiser: OptimiserSpec, weights: Mapping[str, np.ndarray]) -> float:
+    """Gradients are clipped together, so the bound is one for all arrays."""
+    clip = optimiser.clip
+    return float(theory.sgd_update_bound(clip, optimiser.beta1)) if clip else math.inf
+
+
+def _adamw(optimiser: OptimiserSpec, name: str, shape: tuple[int, ...]) -> float:
+    betas = (optimiser.beta1, optimiser.beta2)
+    return theory.adamw_update_bound(shape, *betas) if betas[0] ** 2 < betas[1] else math.inf
+
+
+def _lion(optimiser: OptimiserSpec, name: str, shape: tuple[int, ...]) -> float:
+    return theory.lion_update_bound(shape)
+
+
+def _muon(optimiser: OptimiserSpec, name: str, shape: tuple[int, ...]) -> float:
+    if role(name) in MATRICES:
+        return theory.muon_update_bound(shape)
+    return _adamw(optimiser, name, shape)  # as it is trained
+
+
+def _over(bound: Callable[[OptimiserSpec, str, tuple[int, ...]], float]) -> Bound:
+    """The bound of several arrays from that of each."""
+    return lambda optimiser, weights: math.hypot(
+        *(bound(optimiser, name, array.shape) for name, array in weights.items())
+    )
+
+
+Bound = Callable[[OptimiserSpec, Mapping[str, np.ndarray]], float]
+UPDATE_BOUNDS = {"sgd": _sgd, "adamw": _over(_adamw), "lion": _over(_lion), "muon": _over(_muon)}
+
+
+def update_bound(spec: RunSpec, weights: Mapping[str, np.ndarray]) -> float:
+    """B of statement 1 for all weights of the MLP under the optimiser that was used; infinite where
+    nothing bounds its updates (SGD without clipping, AdamW with beta1^2 >= beta2)."""
+    kind = spec.optimiser.kind
+    if kind not in UPDATE_BOUNDS:
+        known = ", ".join(UPDATE_BOUNDS)
+        raise SpecError(f"There is no such bound for this optimiser: {kind!r}. Known: {known}.")
+    mlp = {name: array for name, array in weights.items() if role(name) in MLP}
+    return UPDATE_BOUNDS[kind](spec.optimiser, mlp)
 
 
 def contraction_checks(
@@ -268,31 +245,30 @@ def contraction_checks(
     optimiser = spec.optimiser
     if optimiser.weight_decay == 0 or spec.interventions.mlp_norm > 0:
         return
-    updates = update_bound(spec, weights)
+    updates = update_bound(spec, weights) if optimiser.kind in UPDATE_BOUNDS else math.inf
     if not math.isfinite(updates):
-        return
+        return  # `inapplicable` says why
     floor = float(theory.norm_floor(optimiser.weight_decay, updates))
     epochs, norms = curve["epoch"], curve["mlp_norm"]
     rows = np.flatnonzero(epochs[:-1] >= optimiser.warmup)
     # The triangle inequality is sharper than the squared form of eq. (1), and implies it.
-    bounds = theory.norm_bound(
-        norms[rows].astype(float),
-        optimiser.lr,
-        optimiser.weight_decay,
-        updates,
-        np.diff(epochs)[rows],
-    )
+    rate, steps = (optimiser.lr, optimiser.weight_decay), np.diff(epochs)[rows]
+    bounds = theory.norm_bound(norms[rows].astype(float), *rate, updates, steps)
     note = f"the bound contracts only above a norm of {floor:.0f}"
     for row, bound in zip(rows, bounds, strict=True):
         epoch, norm = int(epochs[row + 1]), float(norms[row + 1])
         yield upper_check("norm contraction", 1, epoch, norm, float(bound), note)
 
 
+def find_plateau(run: Run) -> Mapping[str, Any]:
+    return next(phase for phase in run.outcome["phases"] if phase["name"] == "plateau")
+
+
 def plateau_checks(
     run: Run, optimiser: OptimiserSpec, curve: dict[str, np.ndarray]
 ) -> Iterator[Certificate]:
-    """Eq. 5 over the plateau that was found: decay alone needs so long for its fall of the norm."""
-    plateau = next(phase for phase in run.outcome["phases"] if phase["name"] == "plateau")
+    """Eq. 5 over the plateau that was found: how long decay alone needs for that fall."""
+    plateau = find_plateau(run)
     if plateau["start"] is None or plateau["end"] is None or optimiser.weight_decay == 0:
         return
     start, end = (_at(curve, "mlp_norm", plateau[name]) for name in ("start", "end"))
@@ -301,26 +277,22 @@ def plateau_checks(
     note = f"MLP norm {start:.1f} at its start, {end:.1f} at its end"
     if predicted == 0:
         note += "; it did not shrink, so eq. (5) predicts no wait at all"
-    # A lower bound on the length: predicted / measured is to be at most 1.
-    ratio = predicted / measured
-    holds = bool(ratio <= 1 + ROUNDING)
-    yield Certificate("plateau length", 10, plateau["end"], measured, predicted, ratio, holds, note)
+    ratio = predicted / measured  # a lower bound on the length: at most 1
+    compared = (plateau["end"], measured, predicted, ratio, ratio <= 1 + ROUNDING)
+    yield Certificate("plateau length", 10, *compared, note)
 
 
 def _prior_decay(
     spec: RunSpec, curve: dict[str, np.ndarray], attention: np.ndarray
 ) -> Iterator[Certificate]:  # attention (rows, T), the mean over inputs
-    """D under a constant oracle prior against both laws.
-
-    The paper's effective strength (learning rate, embedding geometry, optimiser) is not known
-    beforehand. It is read off the first interval after warm-up, through
-    -dD/dt = strength * |alpha - alpha*|^2 (eq. 48), and then predicts the curve, up to where D
-    reaches the floor that weight decay sets (twice its median over the last quarter of the run).
-    A run whose D never comes down to a tenth of its start has no such floor: it is judged to its
-    end, and its delay counts as the time it was watched if that is longer than allowed.
-    The laws are about one softmax head and fixed positions, and the interval must be short: D may
-    fall by at most half in it, else nothing is said.
-    """
+    """D under a constant oracle prior against both laws. The paper's effective strength (learning
+    rate, embedding geometry, optimiser) is not known beforehand. It is read off the first interval
+    after warm-up, through -dD/dt = strength * |alpha - alpha*|^2 (eq. 48), and then predicts the
+    curve, up to where D reaches the floor that weight decay sets (twice its median over the last
+    quarter of the run). A run whose D never comes down to a tenth of its start has no such floor:
+    it is judged to its end, and its delay counts as the time it was watched if that is longer than
+    allowed. The laws are about one softmax head and fixed positions, and the interval must be
+    short: if D falls by more than half in it, nothing is concluded."""
     prior, task = spec.prior, spec.task
     simple = spec.model.attention == "softmax" and spec.model.heads == 1
     if prior.kind != "oracle" or prior.strength == 0 or prior.end or prior.start:
@@ -343,9 +315,8 @@ def _prior_decay(
     tenth = divergence[0] / 10
     reached = np.flatnonzero(divergence <= tenth)
     delay = float(theory.exponential_delay(divergence[0], tenth, constant, strength))
-    latest = float(
-        theory.delay_bound(divergence[0], tenth, mass, informative, distractors, strength)
-    )
+    counts = (informative, distractors)
+    latest = float(theory.delay_bound(divergence[0], tenth, mass, *counts, strength))
     note = f"from {divergence[0]:.2f} to a tenth of it "
     note += f"in {time[reached[0]]:.0f} epochs" if len(reached) else f"not in {time[-1]:.0f} epochs"
     if not len(reached):
@@ -355,9 +326,7 @@ def _prior_decay(
     if len(reached) or time[end] > latest:  # else the run was watched too briefly to tell
         yield upper_check("prior's delay", 13, at, float(time[end]), latest, note)
     exponential = theory.exponential_envelope(divergence[0], constant, strength, time)
-    hyperbolic = theory.hyperbolic_envelope(
-        divergence[0], mass, informative, distractors, strength, time
-    )
+    hyperbolic = theory.hyperbolic_envelope(divergence[0], mass, *counts, strength, time)
     for index in range(1, len(time)):
         if divergence[index] <= floor:
             break
@@ -374,18 +343,15 @@ def variance_checks(
     run: Run, optimiser: OptimiserSpec, curve: dict[str, np.ndarray]
 ) -> Iterator[Certificate]:
     """Conjecture E.1 over the plateau: decay alone would shrink the variance by this factor."""
-    outcome = run.outcome
-    plateau = next(phase for phase in outcome["phases"] if phase["name"] == "plateau")
+    plateau = find_plateau(run)
     if plateau["start"] is None or optimiser.weight_decay == 0:
         return
-    end = plateau["end"] if plateau["end"] is not None else outcome["epochs"]
+    end = plateau["end"] if plateau["end"] is not None else run.outcome["epochs"]
     first, last = (_at(curve, "logit_variance", epoch) for epoch in (plateau["start"], end))
-    decay = float(
-        theory.variance_contraction(
-            optimiser.lr, optimiser.weight_decay, end - plateau["start"], decayed_factors=4
-        )
-    )
-    note = f"{first:.3g} to {last:.3g}; decay alone would leave {first * decay:.2g}"
+    steps = end - plateau["start"]
+    rate = (optimiser.lr, optimiser.weight_decay)
+    left = first * float(theory.variance_contraction(*rate, steps, decayed_factors=4))
+    note = f"{first:.3g} to {last:.3g}; decay alone would leave {left:.2g}"
     # The conjecture is that it contracts at all; the bound is therefore the value at the start.
     yield upper_check("variance contraction", 14, int(end), last, first, note=note)
 

@@ -1,7 +1,7 @@
-"""What a checkpoint shows: the quantities that the paper's statements bound, beside their bounds.
+"""What a checkpoint shows: the quantities that the paper's statements bound, and their bounds.
 
 One compiled function looks at one set of weights; everything that needs many examples happens in
-it, and a handful of numbers comes out.
+it, and a few numbers come out.
 
 n examples, P pairs, T positions, H heads, d width.
 """

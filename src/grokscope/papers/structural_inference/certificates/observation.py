@@ -1,5 +1,5 @@
-"""The paper's statements on a model of the user's own: those that need nothing but what was seen,
-and for the others the reason why they cannot be judged."""
+"""The paper's statements on a model of the user's own: those that need only what was watched, and
+for the others why they cannot be checked."""
 
 from __future__ import annotations
 
@@ -7,46 +7,44 @@ import math
 from collections.abc import Iterator
 
 from grokscope.measures.attention import TINY
-from grokscope.papers.structural_inference.certificates.checks import (
-    Certificate,
-    plateau_checks,
-    structure_checks,
-    upper_check,
-    variance_checks,
-)
+from grokscope.papers.structural_inference.certificates import checks
 from grokscope.spec import PER_EXAMPLE, ObservedSpec
 from grokscope.store import Run
 
 
-def check_observation(run: Run, spec: ObservedSpec) -> Iterator[Certificate]:
-    """The statements that a watched model of the user's can be held against."""
-    known = {n for n in run.curve.columns if not run.curve[n].dtype.is_nested()}
-    curve = {name: run.curve[name].to_numpy() for name in known}
+def check_observation(run: Run, spec: ObservedSpec) -> Iterator[checks.Certificate]:
+    """The statements that can be checked on a watched model."""
+    curve = checks.scalars(run)
     missing = inapplicable(run)
     if 2 not in missing:
-        yield from structure_checks(spec.training.structure_threshold, curve)
+        yield from checks.structure_checks(spec.training.structure_threshold, curve)
     if 8 not in missing:
         k = len(spec.watch.informative.split(", "))
         for epoch, furthest, weakest in zip(
             curve["epoch"], curve["divergence_max"], curve["weakest_min"], strict=True
         ):
             allowed = -math.log(k * max(float(weakest), TINY))
-            yield upper_check("divergence", 8, int(epoch), float(furthest), allowed)
+            yield checks.upper_check("divergence", 8, int(epoch), float(furthest), allowed)
     if spec.optimiser is not None and 10 not in missing:
-        yield from plateau_checks(run, spec.optimiser, curve)
+        yield from checks.plateau_checks(run, spec.optimiser, curve)
     if spec.optimiser is not None and 14 not in missing:
-        yield from variance_checks(run, spec.optimiser, curve)
+        yield from checks.variance_checks(run, spec.optimiser, curve)
 
 
 def inapplicable(run: Run) -> dict[int, str]:
-    """Statements that cannot be held against a run, and why. All can against a lab run of the
-    minimal model."""
+    """Statements that cannot be checked on a run, and why."""
     spec = run.about
     if not isinstance(spec, ObservedSpec):
-        if spec.model.kind == "minimal":
-            return {}
-        beyond = "is stated for the minimal transformer: one layer, read at a constant query"
-        return dict.fromkeys((n for n in range(1, 16) if n not in (1, 2, 10)), beyond)
+        spec = run.spec
+        optimiser, reasons = spec.optimiser, {}
+        if spec.model.kind != "minimal":
+            beyond = "is stated for the minimal transformer: one layer, read at a constant query"
+            reasons = dict.fromkeys((n for n in range(1, 16) if n not in (1, 2, 10)), beyond)
+        if optimiser.kind not in checks.UPDATE_BOUNDS or math.isinf(
+            checks.update_bound(spec, run.weights())
+        ):
+            reasons[1] = f"there is no such bound for this optimiser ({optimiser.kind})"
+        return dict(sorted(reasons.items()))
     reasons = {
         1: "needs the shape and the decay of each MLP weight, which are not watched",
         3: "is about the two-layer MLP of the minimal transformer",
@@ -60,7 +58,7 @@ def inapplicable(run: Run) -> dict[int, str]:
         reasons |= dict.fromkeys((2, 8), "needs the informative positions, which were not named")
     elif spec.watch.informative == PER_EXAMPLE:
         reasons[8] = "needs the same number of informative positions in every example"
-    plateau = next(phase for phase in run.outcome["phases"] if phase["name"] == "plateau")
+    plateau = checks.find_plateau(run)
     columns = run.curve.columns
     rates = run.curve["learning_rate"].n_unique() if "learning_rate" in columns else 1
     if spec.optimiser is None or spec.optimiser.weight_decay == 0:

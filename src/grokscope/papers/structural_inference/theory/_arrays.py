@@ -12,10 +12,8 @@ Namespace = Any  # the module of array functions that belongs to an array
 
 def promote(*arguments: Array) -> tuple[Any, ...]:
     """The array namespace of the arguments, followed by the arguments as floating arrays of it.
-
     Python numbers and NumPy arrays join whatever other library is present, so that a NumPy oracle
-    can meet traced JAX attention; with nothing but Python numbers the namespace is NumPy.
-    """
+    can meet traced JAX attention; with nothing but Python numbers the namespace is NumPy."""
     arrays = [x for x in arguments if not isinstance(x, (bool, int, float, list, tuple))]
     foreign = [x for x in arrays if not array_api_compat.is_numpy_array(x)]
     if arrays:

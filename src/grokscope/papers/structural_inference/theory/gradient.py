@@ -22,9 +22,7 @@ from grokscope.papers.structural_inference.theory._arrays import (
 
 def score_gradient(attention: Array, values: Array, pooled: Array, pooled_gradient: Array) -> Array:
     """Statement 9, eq. (33), softmax: dL/da_i = alpha_i <dL/dz, v_i - z>.
-
-    Exact. Returns (..., T). Units: nats per unit of score.
-    """
+    Exact. Units: nats per unit of score."""
     xp, attention, values, pooled, pooled_gradient = promote(
         attention, values, pooled, pooled_gradient
     )  # (..., T), (..., T, d), (..., d), (..., d)
@@ -36,10 +34,8 @@ def relu_score_gradient(
     scores: Array, values: Array, pooled: Array, pooled_gradient: Array
 ) -> Array:
     """Statement 9 for linear-ReLU attention: dL/da_i = [a_i > 0] <dL/dz, v_i - z> / S.
-
-    S = sum_s relu(a_s). Exact, with slope 0 taken at the kink; zero where no score is positive, for
-    there attention is uniform whatever the scores. Returns (..., T). Units: nats per unit of score.
-    """
+    S = sum_s relu(a_s). Exact, with slope 0 at the kink; zero where no score is positive, since
+    attention is uniform there whatever the scores. Units: nats per unit of score."""
     xp, scores, values, pooled, pooled_gradient = promote(scores, values, pooled, pooled_gradient)
     offsets = values - pooled[..., None, :]  # (..., T, d)
     return _relu_slope(xp, scores) * xp.sum(offsets * pooled_gradient[..., None, :], axis=-1)
@@ -60,8 +56,7 @@ def output_error_bound(loss: Array) -> Array:
     of the rest. Units: probability, from nats.
 
     Differs from the paper: by Pinsker's inequality eq. (29) has sqrt(2 L), which is never smaller.
-    As L -> 0 the error, and with it the gradient, vanishes in proportion to L, not to its root.
-    """
+    As L -> 0 the error, and with it the gradient, vanishes in proportion to L, not to its root."""
     require_non_negative("The loss", loss)
     xp, loss = promote(loss)
     return -math.sqrt(2) * xp.expm1(-loss)
@@ -69,12 +64,17 @@ def output_error_bound(loss: Array) -> Array:
 
 def pinsker_error_bound(loss: Array) -> Array:
     """Statement 9, eq. (29) as in the paper: |p - e_y|_2 <= |p - e_y|_1 <= sqrt(2 L).
-
-    Units: probability, from nats.
-    """
+    Units: probability, from nats."""
     require_non_negative("The loss", loss)
     xp, loss = promote(loss)
     return xp.sqrt(2 * loss)
+
+
+def _bound(slope: Array, values: Array, pooled: Array, lipschitz: Array, error: Array) -> Array:
+    """slope_i |v_i - z| L_f error.  (..., T), (..., T, d), (..., d), () or (...), (...)"""
+    xp, slope, values, pooled, lipschitz, error = promote(slope, values, pooled, lipschitz, error)
+    distance = xp.linalg.vector_norm(values - pooled[..., None, :], axis=-1)
+    return slope * distance * (lipschitz * error)[..., None]
 
 
 def explaining_away_bound(
@@ -82,17 +82,12 @@ def explaining_away_bound(
 ) -> Array:
     """Statement 9, lemma 5.1 for each position: |dL/da_i| <= sqrt(2) L_f alpha_i |v_i - z| sqrt(L).
 
-    `loss` is (...), one for each example; `lipschitz` any bound on the Jacobian of f at z. Returns
-    (..., T). Units: nats per unit of score.
+    `loss` is (...), one for each example; `lipschitz` any bound on the Jacobian of f at z. Units:
+    nats per unit of score.
 
     Differs from the paper: eq. (4) has 2 in place of |v_i - z|, right only for values of norm at
-    most 1, which nothing in training ensures.
-    """
-    xp, attention, values, pooled, lipschitz, loss = promote(
-        attention, values, pooled, lipschitz, loss
-    )  # (..., T), (..., T, d), (..., d), () or (...), (...)
-    distance = xp.linalg.vector_norm(values - pooled[..., None, :], axis=-1)
-    return attention * distance * (lipschitz * pinsker_error_bound(loss))[..., None]
+    most 1, which nothing in training ensures."""
+    return _bound(attention, values, pooled, lipschitz, pinsker_error_bound(loss))
 
 
 def loose_explaining_away_bound(
@@ -100,11 +95,9 @@ def loose_explaining_away_bound(
 ) -> Array:
     """Statement 9, lemma 5.1, eq. (4): |dL/da_i| <= 2 sqrt(2) R L_f alpha_i sqrt(L).
 
-    R = `value_bound` bounds the norm of every value. Returns (..., T). Units: nats per unit of
-    score.
+    R = `value_bound` bounds the norm of every value. Units: nats per unit of score.
 
-    Differs from the paper, which has R = 1: with larger values eq. (4) is false.
-    """
+    Differs from the paper: it has R = 1, and with larger values eq. (4) is false."""
     require_non_negative("The value bound", value_bound)
     _, attention, lipschitz, loss, value_bound = promote(attention, lipschitz, loss, value_bound)
     return 2 * attention * (value_bound * lipschitz * pinsker_error_bound(loss))[..., None]
@@ -116,16 +109,11 @@ def sharp_explaining_away_bound(
     """Statement 9, sharp: |dL/da_i| <= sqrt(2) L_f alpha_i |v_i - z| (1 - exp(-L)).
 
     Arguments as in `explaining_away_bound`, which it never exceeds. Since |v_i - z| =
-    (1 - alpha_i) |v_i - mu|, the gradient vanishes also where alpha_i is near 1. Returns (..., T).
-    Units: nats per unit of score.
+    (1 - alpha_i) |v_i - mu|, the gradient also vanishes where alpha_i is near 1. Units: nats per
+    unit of score.
 
-    Differs from the paper: see `output_error_bound`; starvation is linear in the loss.
-    """
-    xp, attention, values, pooled, lipschitz, loss = promote(
-        attention, values, pooled, lipschitz, loss
-    )
-    distance = xp.linalg.vector_norm(values - pooled[..., None, :], axis=-1)
-    return attention * distance * (lipschitz * output_error_bound(loss))[..., None]
+    Differs from the paper: see `output_error_bound`; starvation is linear in the loss."""
+    return _bound(attention, values, pooled, lipschitz, output_error_bound(loss))
 
 
 def relu_explaining_away_bound(
@@ -134,13 +122,12 @@ def relu_explaining_away_bound(
     """Statement 9 for linear-ReLU attention, with S = sum_s relu(a_s):
 
     |dL/da_i| <= [a_i > 0] sqrt(2) L_f |v_i - z| (1 - exp(-L)) / S. Zero where no score is positive.
-    Returns (..., T). Units: nats per unit of score.
+    Units: nats per unit of score.
 
     Differs from the paper: lemma 5.1 uses the softmax Jacobian, while the theorems are meant for
     linear-ReLU attention. The gradient still starves with the loss, but alpha_i is replaced by
-    1 / S: a weakly attended position is not starved in proportion to its mass, a position with
-    a_i <= 0 gets nothing whatever the loss, and small scores make the gradient as large as 1 / S.
-    """
-    xp, scores, values, pooled, lipschitz, loss = promote(scores, values, pooled, lipschitz, loss)
-    distance = xp.linalg.vector_norm(values - pooled[..., None, :], axis=-1)
-    return _relu_slope(xp, scores) * distance * (lipschitz * output_error_bound(loss))[..., None]
+    1 / S: a weakly attended position is not starved in proportion to its mass, one with a_i <= 0
+    gets nothing whatever the loss, and small scores make the gradient as large as 1 / S."""
+    xp, scores = promote(scores)
+    slope = _relu_slope(xp, scores)
+    return _bound(slope, values, pooled, lipschitz, output_error_bound(loss))

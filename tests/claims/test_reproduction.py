@@ -1,0 +1,248 @@
+"""`grokscope reproduce` on a small paper of its own: from plan to page, resumed, failing closed."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import grokscope as gs
+import tiny_paper
+from grokscope import cli, papers
+from grokscope.claims import evidence, reproduction
+from grokscope.claims.evidence import Tables, collect, read_tables
+from grokscope.claims.studies import plan
+from grokscope.engine import execution
+from grokscope.pages import paper as page
+from grokscope.pages import reproduction as pages
+
+PAPER = tiny_paper.PAPER
+
+
+@pytest.fixture
+def reproduce(tmp_path, monkeypatch, capsys):
+    """Run `grokscope reproduce tiny` in an empty directory: (exit code, output, errors)."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("GROKSCOPE_STORE", raising=False)
+    monkeypatch.setitem(papers.PAPERS, "tiny", "tiny_paper")
+
+    def call(*arguments):
+        code = cli.run(["reproduce", "tiny", *arguments])
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return call
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """A store with everything that the small paper asks for at laptop scale."""
+    store = gs.Store(tmp_path_factory.mktemp("tiny") / "runs")
+    gs.train(list({i.spec.id: i.spec for i in plan(PAPER.studies, "laptop")}.values()), store)
+    return store
+
+
+def test_from_plan_to_page(reproduce, runs):
+    code, out, _ = reproduce("--scale", "laptop", "--dry-run")
+    assert code == 0
+    assert "8 runs are asked for, 4 of them by several arms: 4 in all" in out
+    assert "4 are left to train at laptop scale: about" in out
+    assert not Path("runs").exists()
+    code, out, _ = reproduce("--scale", "smoke")
+    assert code == 0
+    assert len(gs.Store("runs").runs()) == 2  # shared runs are trained once
+    for name in ("tiny.md", "tiny.html", "norms.md", "figures/norms.svg"):
+        assert f"reproduction/{name}" in out
+        assert Path("reproduction", name).exists()
+    assert "# Norms of 1 runs" in Path("reproduction/norms.md").read_text()
+    tables = read_tables(Path("reproduction/tiny/smoke"))
+    assert set(tables.runs.columns) >= {"memorised", "grokked", "test_accuracy", "steps"}
+    plain = {r.id for r in gs.Store("runs").runs() if r.spec.prior.kind == "none"}
+    assert set(tables.curves["run"]) == plain
+    trained = {run.id: run.provenance for run in gs.Store("runs").runs()}
+    _, out, _ = reproduce("--scale", "smoke")
+    assert "Nothing is left to train." in out
+    assert {run.id: run.provenance for run in gs.Store("runs").runs()} == trained
+
+
+def test_everything_is_done_once(reproduce, runs, monkeypatch):
+    """One plan, tables read once, every claim judged once, every figure drawn once."""
+    shutil.copytree(runs.root, "runs")
+    assert reproduce("--scale", "laptop", "--quiet")[0] == 0
+    counts = Counter()
+
+    def counted(name, function):
+        def call(*arguments, **options):
+            counts[name] += 1
+            return function(*arguments, **options)
+
+        return call
+
+    def watched(study):
+        arms, draw = counted(f"plan {study.name}", study.arms), counted("draw", study.draw)
+        for claim in study.claims:
+            test = type(claim.test)
+            monkeypatch.setattr(test, "judge", counted(f"judge {test.__name__}", test.judge))
+        return replace(study, arms=arms, draw=draw)
+
+    paper = replace(PAPER, studies=tuple(watched(study) for study in PAPER.studies))
+    monkeypatch.setattr(tiny_paper, "PAPER", paper)
+    monkeypatch.setattr(evidence, "read_frames", counted("read", evidence.read_frames))
+    monkeypatch.setattr(pages, "read_frames", counted("read", pages.read_frames))
+    Path("README.md").write_text(f"{page.BEGIN}\n{page.END}\n")
+    assert reproduce("--scale", "laptop", "--readme", "README.md")[0] == 0
+    assert "It groks." in Path("README.md").read_text()
+    # Two seeds each; two figures; the tables of three scales and of the annex.
+    once = {"plan first": 2, "plan second": 2, "draw": 2, "judge Share": 1, "judge Faster": 1}
+    assert counts == {**once, "read": 4}
+
+
+def test_tables_grow_and_pages_need_no_store(reproduce, runs):
+    shutil.copytree(runs.root, "runs")
+    assert reproduce("1", "--scale", "laptop", "--quiet")[0] == 0
+    before = read_tables(Path("reproduction/tiny/laptop")).runs
+    assert findings()["faster"].ruling == "not run"
+    assert not Path("reproduction/norms.md").exists()
+    assert reproduce("second", "--scale", "laptop", "--quiet")[0] == 0
+    after = read_tables(Path("reproduction/tiny/laptop")).runs
+    assert set(before["run"]) < set(after["run"])
+    assert findings()["faster"].ruling != "not run"
+
+    page = Path("reproduction/tiny.md").read_text()
+    Path("runs").rename("elsewhere")
+    Path("reproduction/tiny.md").unlink()
+    code, out, _ = reproduce("--no-train")
+    assert code == 0
+    assert "laptop scale" in out
+    assert Path("reproduction/tiny.md").read_text() == page
+    assert not Path("runs").exists()
+
+    # A verdict disappears with its run.
+    prior = after.filter(pl.col("spec").str.contains("oracle"))["run"][0]
+    table = Path("reproduction/tiny/laptop/runs.parquet")
+    after.filter(pl.col("run") != prior).write_parquet(table)
+    assert findings()["faster"].ruling == "not run"
+    assert findings()["groks"].ruling != "not run"
+    table.write_bytes(b"no table")
+    with pytest.raises(gs.StoreError, match="cannot be read"):
+        read_tables(table.parent)
+
+
+def findings():
+    tables = read_tables(Path("reproduction/tiny/laptop"))
+    return {
+        claim.name: finding
+        for study in PAPER.studies
+        for claim in study.claims
+        for finding in tables.evidence(study, "laptop").findings(claim).values()
+    }
+
+
+def test_more_seeds_can_be_asked_for(reproduce, runs):
+    shutil.copytree(runs.root, "runs")  # smoke and laptop scale are the same here
+    code, out, _ = reproduce("--scale", "smoke", "--seeds", "3", "--dry-run")
+    assert code == 0
+    assert "12 runs are asked for" in out
+    reproduce("--scale", "smoke", "--seeds", "2", "--quiet")
+    reproduce("--scale", "smoke", "--quiet")  # one seed: what was run still counts
+    about = json.loads(Path("reproduction/tiny/smoke/about.json").read_text())
+    assert about["seeds"] == {"first": 2, "second": 2}
+
+
+def test_bad_requests_are_sentences(reproduce):
+    code, _, err = reproduce("figure9")
+    assert code == 2
+    assert "tiny has no study 'figure9'" in err
+    code, _, err = reproduce("--seeds", "0")
+    assert code == 2
+    assert "--seeds is 0; it must be at least 1." in err
+    code, _, err = reproduce("--no-train")
+    assert code == 3
+    assert "There are no tables of tiny in reproduction" in err
+    assert cli.run(["reproduce", "structural-interference"]) == 2
+    with pytest.raises(gs.SpecError, match="Did you mean structural-inference"):
+        papers.find_paper("structural-interference")
+    with pytest.raises(gs.SpecError, match="Known: structural-inference, tiny"):
+        papers.find_paper("quantum")
+
+
+def test_a_run_is_summarised_for_every_study_that_uses_it(runs):
+    """Also when only one of them is asked for, with more seeds than usual or not: the shared row
+    must not lose the others' numbers."""
+    first, second = PAPER.studies
+    weighs = replace(
+        second,
+        summarise=lambda run: {"heads": float(run.spec.model.heads)},
+        trace=lambda run: pl.DataFrame({"epoch": [0, 100], "weight": [1.0, 2.0]}),
+    )
+    paper = replace(PAPER, studies=(first, weighs))
+    found = {run.id: run for run in runs.runs()}
+    one = plan([first], "smoke")
+    tables = collect(paper, one, found, Tables.empty())
+    (name,) = (item.spec.id for item in one)
+    assert tables.by_id[name]["heads"] == 1
+    traced = tables.curves.drop_nulls("weight")
+    assert traced["weight"].to_list() == [1.0, 2.0]
+    assert traced["run"].unique().to_list() == [name]
+    assert len(tables.curves.drop_nulls("test_accuracy")) > 2
+    many = plan([weighs], "smoke", 2)
+    again = collect(paper, plan([first], "smoke", 2), found, collect(paper, many, found, tables))
+    assert all(again.by_id[item.spec.id]["heads"] == 1 for item in many)
+
+
+def test_every_event_of_an_outcome_becomes_a_column():
+    """Whatever the problem declares: a run need not memorise, grok, or know tokens."""
+    outcome = {
+        "status": "finished",
+        "epochs": 10,
+        "solved": {"measure": "error", "threshold": 0.1, "epoch": 7},
+        "diverged": {"measure": "error", "threshold": 9.0, "epoch": None},
+        "final": {"error": 0.05},
+    }
+    assert evidence.event_times(outcome) == {"solved": 7, "diverged": None}
+
+
+def test_what_cannot_be_trained_is_reported_after_the_tables(reproduce, monkeypatch):
+    def arms(setting, seed):
+        blown = {"optimiser.kind": "sgd", "optimiser.lr": 1e30, "optimiser.weight_decay": 0}
+        broken = setting.variant(seed, blown)
+        taught = {"prior.kind": "teacher", "prior.teacher": broken.id}
+        return {"broken": broken, "pupil": setting.variant(seed, taught)}
+
+    studies = (replace(PAPER.studies[0], arms=arms, curve_arms=()),)
+    annex = replace(tiny_paper.NORMS, arms=arms)
+    monkeypatch.setattr(tiny_paper, "PAPER", replace(PAPER, studies=studies, annexes=(annex,)))
+    code, _, err = reproduce("--scale", "smoke", "--quiet")
+    assert code != 0
+    assert "finished" in err
+    tables = read_tables(Path("reproduction/tiny/smoke"))
+    assert tables.runs["status"].to_list() == ["failed"]
+    assert not Path("reproduction/norms.md").exists()
+    assert Path("reproduction/tiny.md").exists()
+
+
+def test_the_estimate_learns_from_the_store(runs):
+    work = reproduction.survey(PAPER.studies, "smoke", 3, runs)
+    assert len(work.done) == 4
+    assert len(work.left) == 2
+    plain, helped = sorted(work.left, key=lambda spec: spec.prior.kind)
+    expected = execution.estimate_seconds(plain) + execution.expected_seconds(helped)
+    total = work.slowness * expected + 2 * reproduction.STARTING
+    assert work.seconds_left() == pytest.approx(total / execution.choose_processes(work.left))
+
+
+def test_claims_know_no_paper():
+    modules = "grokscope.claims.reproduction, grokscope.claims.judgements"
+    code = f"import sys, {modules}; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    known = [name for name in done.stdout.split() if name.startswith("grokscope.papers.")]
+    # Measures share two formulas with a paper's theory; no study, figure or setting is loaded.
+    assert all("theory" in name or name.count(".") == 2 for name in known), known
+    assert not any(name.startswith("grokscope.pages") for name in done.stdout.split())
