@@ -11,8 +11,8 @@ from rich.console import Console
 import grokscope as gs
 from grokscope import terminal
 from grokscope.engine.events import Event
-from grokscope.spec import ObservedSpec
-from grokscope.terminal import Watch, clock, frame_table, outcome_table, say, show_run
+from grokscope.observed import ObservedSpec
+from grokscope.terminal import Watch, clock, frame_table, outcome_table, say, show_run, state_of
 
 
 def test_clock():
@@ -67,3 +67,15 @@ def test_many_runs_are_told_together(tiny, monkeypatch, capsys):
         len([line for line in shown.splitlines() if "have ended" in line]) == 1
     )  # not a line each
     assert "10 runs were already in the store." in shown
+
+
+def test_the_latest_row_of_any_problem():
+    """Accuracies where there are some, else losses, else whatever there is."""
+
+    def state(**row):
+        return state_of(Event("advanced", "run", 1, 2, row))
+
+    assert state(train_accuracy=1.0, train_loss=0.1, test_accuracy=0.5) == "train 1.00  test 0.50"
+    assert state(train_loss=0.5, test_loss=0.25) == "train loss 0.50  test loss 0.25"
+    assert state(epoch=1, residual=3.0) == "residual 3.00"
+    assert state() == ""

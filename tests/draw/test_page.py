@@ -24,6 +24,7 @@ from grokscope.pages.run import (
     write_page,
 )
 from grokscope.store import Run
+from grokscope.terminal import outcome_table, say, show_run
 
 from .test_files import fetched
 
@@ -237,3 +238,13 @@ def test_no_runs_or_no_room_are_sentences(make_run, tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError, match="Cannot write"):
         write_page(tmp_path / "file" / "p.html", group_runs([make_run(status="empty")]))
+
+
+def test_the_terminal_shows_what_a_problem_measures(regression, capsys):
+    say(outcome_table([regression]), *show_run(regression))
+    shown = capsys.readouterr().out
+    assert shown.count("generalised at") == 2
+    assert "400" in shown
+    assert "residual_rank" in shown
+    for word in ("grokked", "memorised", "plateau", "structure"):
+        assert word not in shown, word
