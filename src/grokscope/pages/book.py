@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from grokscope.claims.evidence import Evidence, Tables
-from grokscope.claims.judgements import Faster, Fastest, Share
+from grokscope.claims.judgements import Faster, Share
 from grokscope.claims.studies import SCALES, Claim, Panel, Paper, ScaleName, Study
 from grokscope.claims.verdicts import Estimate, Finding, Ruling
 
@@ -275,7 +275,7 @@ def state_effect(claim: Claim, estimate: Estimate | None) -> str:
     value, low, high = estimate.value, estimate.low, estimate.high
     if isinstance(claim.test, Share):
         return f"{value:.0%} ({100 * low:.0f} to {100 * high:.0f} %)".replace("%", " %", 1)
-    if isinstance(claim.test, Faster | Fastest):
+    if isinstance(claim.test, Faster):
         if math.isnan(value):
             return "neither median is reached"
         if math.isinf(value):
