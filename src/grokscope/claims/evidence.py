@@ -11,10 +11,12 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import polars as pl
 
 from grokscope.claims.studies import Paper, Planned, ScaleName, Setting, Study, plan
 from grokscope.claims.verdicts import Finding
@@ -22,13 +24,10 @@ from grokscope.errors import StoreError
 from grokscope.spec import RunSpec
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from grokscope.claims.studies import Claim
     from grokscope.store import Run
 
-    Frames = Mapping[str, pl.DataFrame]
-
+Frames = Mapping[str, pl.DataFrame]
 ABOUT = "about.json"
 CURVE_ROWS = 120  # rows of a kept curve, evenly thinned; enough for a figure
 
@@ -39,10 +38,8 @@ class Event:
     (empty where it was not seen within the budget), and how to speak of it."""
 
     column: str
-    verb: str
-    """What runs do: "5 of 5 grok"."""
-    name: str = ""
-    """What the time is called: "grok epoch"."""
+    verb: str  # what runs do: "5 of 5 grok"
+    name: str = ""  # what the time is called: "grok epoch"
 
 
 GROKKING = Event("grokked", "grok", "grok epoch")
@@ -142,7 +139,7 @@ class Evidence:
             claim.name: {
                 regime: sample.finding(claim)
                 for regime, sample in self.samples.items()
-                if regime in (claim.regimes or self.samples) and sample.asks(claim)
+                if sample.asks(claim)
             }
             for claim in self.study.claims
         }
@@ -159,8 +156,6 @@ class Tables:
 
     @classmethod
     def empty(cls) -> Tables:
-        import polars as pl
-
         return cls(pl.DataFrame(), pl.DataFrame(), {})
 
     @cached_property
@@ -175,18 +170,16 @@ class Tables:
 
     def _gather(self, study: Study, scale: ScaleName) -> Evidence:
         seeds = self.about.get("seeds", {}).get(study.name, study.seeds[scale])
-        grouped: dict[str, tuple[Setting, dict[str, list[Planned]]]] = {}
-        for item in plan([study], scale, seeds):
-            _, arms = grouped.setdefault(item.setting.regime, (item.setting, {}))
-            arms.setdefault(item.arm, []).append(item)
-        samples = {
-            regime: Sample(setting, {name: self._arm(name, arms[name]) for name in arms})
-            for regime, (setting, arms) in grouped.items()
-        }
+        samples = {}
+        for setting, group in groupby(plan([study], scale, seeds), lambda item: item.setting):
+            specs: dict[str, list[RunSpec]] = {}
+            for item in group:
+                specs.setdefault(item.arm, []).append(item.spec)
+            arms = {name: self._arm(name, tuple(each)) for name, each in specs.items()}
+            samples[setting.regime] = Sample(setting, arms)
         return Evidence(study, scale, samples, self.curves)
 
-    def _arm(self, name: str, items: Sequence[Planned]) -> ArmRuns:
-        specs = tuple(item.spec for item in items)
+    def _arm(self, name: str, specs: tuple[RunSpec, ...]) -> ArmRuns:
         return ArmRuns(name, specs, tuple(self.by_id.get(spec.id) for spec in specs))
 
 
@@ -194,8 +187,6 @@ def collect(
     paper: Paper, planned: Sequence[Planned], runs: Mapping[str, Run], base: Tables
 ) -> Tables:
     """Tables of the planned runs that have ended, laid over those of `base`."""
-    import polars as pl
-
     asked_for = dict.fromkeys(item.spec.id for item in planned)
     ended = {name: runs[name] for name in asked_for if runs[name].ended}
     # A run is summarised for every study that uses it, whichever of them is asked for now.
@@ -231,8 +222,6 @@ def collect(
 
 def _lay_over(old: pl.DataFrame, *new: pl.DataFrame) -> pl.DataFrame:
     """Rows of `new`, and those of `old` about other runs, in a fixed order."""
-    import polars as pl
-
     fresh = [frame for frame in new if len(frame)]
     if not fresh:
         return old
@@ -271,11 +260,10 @@ def event_times(outcome: Mapping[str, Any]) -> dict[str, int | None]:
 
 
 def _thin(run: Run, columns: Sequence[str]) -> pl.DataFrame:
-    import polars as pl
-
     curve = run.curve
     index = np.unique(np.linspace(0, len(curve) - 1, CURVE_ROWS).round().astype(int))
-    return curve[index].select(pl.lit(run.id).alias("run"), "epoch", *columns)
+    measured = [column for column in columns if column in curve.columns]
+    return curve[index].select(pl.lit(run.id).alias("run"), "epoch", *measured)
 
 
 def read_tables(folder: Path) -> Tables:
@@ -292,8 +280,6 @@ def write_tables(tables: Tables, folder: Path) -> None:
 
 def read_frames(folder: Path) -> tuple[Frames, dict[str, Any]]:
     """Every table of a folder by name, and how they came about."""
-    import polars as pl
-
     paths = sorted(folder.glob("*.parquet"))
     try:
         frames = {path.stem: pl.read_parquet(path) for path in paths}

@@ -55,25 +55,22 @@ def _describe_control(control: str, event: Event) -> str:
     return f" Inconclusive unless half of “{control}” {event.verb}." if control else ""
 
 
-def _state_ratio(event: Event, of_rivals: str, arm: str) -> str:
-    return (
-        f"Median {event.name} {of_rivals} over that of “{arm}” (infinite for runs that never "
-        f"{event.verb}), bootstrapped over seeds."
-    )
-
-
 class _OfNamedArms:
     def needs(self, sample: Sample) -> Sequence[str]:
         named = [getattr(self, field, "") for field in ("arm", "best", "reference", "control")]
-        return [name for name in (*named, *getattr(self, "others", ())) if name]
+        return [name for each in named for name in _each(each) if name]
+
+
+def _each(names: str | tuple[str, ...]) -> tuple[str, ...]:
+    return (names,) if isinstance(names, str) else names
 
 
 @dataclass(frozen=True)
 class Faster(_OfNamedArms):
-    """An arm has the event at least `least` times as early as another."""
+    """An arm has the event at least `least` times as early as another, or as each of several."""
 
     arm: str
-    reference: str
+    reference: str | tuple[str, ...]
     least: float
     control: str = ""
     """An arm without which there is nothing to compare: half of its runs must have the event."""
@@ -81,17 +78,32 @@ class Faster(_OfNamedArms):
     effect: str = "speed-up"
 
     def describe(self) -> str:
+        rivals = _each(self.reference)
         # A claim of being as fast (least below 1) needs no difference.
         rank = f" and a log-rank test by permutation gives p ≤ {SIGNIFICANT}" * (self.least > 1)
         return (
-            f"{_state_ratio(self.event, f'of “{self.reference}”', self.arm)} "
+            f"Median {self.event.name} of {'each of ' * (len(rivals) > 1)}"
+            f"{', '.join(f'“{name}”' for name in rivals)} over that of “{self.arm}” (infinite for "
+            f"runs that never {self.event.verb}), bootstrapped over seeds. "
             f"{state_rule(self.least, also=rank)}{_describe_control(self.control, self.event)}"
+            f"{' The rival that is hardest to beat decides, and is shown.' * (len(rivals) > 1)}"
         )
 
     def judge(self, sample: Sample) -> Finding:
         if finding := _check_control(self.control, self.event, sample):
             return finding
-        fast, slow = (sample.arms[n].times(self.event) for n in (self.arm, self.reference))
+        found = {rival: self._compare(sample, rival) for rival in _each(self.reference)}
+
+        def rank(rival: str) -> tuple[int, float]:
+            ruling, estimate = found[rival].ruling, found[rival].estimate
+            return verdicts.RULINGS.index(ruling), estimate.value if estimate else 0.0
+
+        worst = min(found, key=rank)
+        remark = f"against “{worst}”: " * (len(found) > 1) + found[worst].remark
+        return replace(found[worst], remark=remark)
+
+    def _compare(self, sample: Sample, rival: str) -> Finding:
+        fast, slow = (sample.arms[name].times(self.event) for name in (self.arm, rival))
         estimate = verdicts.ratio_of_medians(slow, fast)
         ruling = verdicts.within(estimate, self.least)
         p = verdicts.log_rank(fast, slow)
@@ -102,35 +114,6 @@ class Faster(_OfNamedArms):
         if (np.isinf(fast) & np.isinf(slow)).any() and math.isinf(estimate.high):
             remark += f"; some seeds {self.event.verb} in neither arm, so the interval is open"
         return Finding(ruling, estimate, remark)
-
-
-@dataclass(frozen=True)
-class Fastest(_OfNamedArms):
-    """An arm has the event at least `least` times as early as each of several others."""
-
-    arm: str
-    others: tuple[str, ...]
-    least: float
-    event: Event = GROKKING
-    effect: str = "speed-up over the deciding rival"
-
-    def describe(self) -> str:
-        each = f"of each of {', '.join(f'“{name}”' for name in self.others)}"
-        return (
-            f"{_state_ratio(self.event, each, self.arm)} Supported if every 95 % interval lies at "
-            f"or above {self.least:g}; contradicted if one lies below. The comparison that decides "
-            "is shown."
-        )
-
-    def judge(self, sample: Sample) -> Finding:
-        def rank(other: str) -> tuple[int, float]:
-            ruling, estimate = found[other].ruling, found[other].estimate
-            return verdicts.RULINGS.index(ruling), estimate.value if estimate else 0.0
-
-        tests = [Faster(self.arm, other, self.least, event=self.event) for other in self.others]
-        found = {test.reference: test.judge(sample) for test in tests}
-        worst = min(self.others, key=rank)
-        return replace(found[worst], remark=f"against “{worst}”: {found[worst].remark}")
 
 
 @dataclass(frozen=True)
@@ -175,10 +158,8 @@ class Share(_OfNamedArms):
     event: Event = GROKKING
     control: str = ""
     """An arm that differs in the one thing the claim is about: half of its runs must grok."""
-    given: Event | None = None
-    """The question is open unless half of the runs have had this event."""
-    detail: Callable[[ArmRuns], str] | None = None
-    """What else to say of the arm, after the count."""
+    given: Event | None = None  # the question is open unless half of the runs have had this event
+    detail: Callable[[ArmRuns], str] | None = None  # what else to say of the arm, after the count
     effect: str = "share of seeds"
 
     def describe(self) -> str:
@@ -217,8 +198,7 @@ class Level(_OfNamedArms):
     high: float = math.inf
     logarithmic: bool = False
     """Average the logarithms (ratios), and give the effect as a ratio again."""
-    absent: str = "have no number"
-    """What it means if a run has none."""
+    absent: str = "have no number"  # what it means if a run has none
     reference: str = ""
 
     def describe(self) -> str:
@@ -277,8 +257,7 @@ class Separation:
     column: str
     name: str
     least: float
-    chosen: Callable[[ArmRuns], bool]
-    """Which arms count."""
+    chosen: Callable[[ArmRuns], bool]  # which arms count
     rival: str = ""
     rival_name: str = ""
     event: Event = GROKKING

@@ -36,8 +36,7 @@ class Setting:
 
     scale: ScaleName
     regime: str
-    base: RunSpec
-    """The run without any intervention, seed 0."""
+    base: RunSpec  # the run without any intervention, seed 0
     stop: str = "grokked"
     """The event that settles a variant's question, in the words of `training.stop`."""
 
@@ -68,10 +67,7 @@ class Claim:
     name: str
     says: str
     test: Test
-    regimes: tuple[str, ...] = ()
-    """Where it is judged; empty: in every regime of the study."""
-    ours: bool = False
-    """Not said by the paper, but needed to understand it."""
+    ours: bool = False  # not said by the paper, but needed to understand it
 
 
 @dataclass(frozen=True)
@@ -79,10 +75,8 @@ class Panel:
     """A part of a figure. Pages set its words as text and lay panels out in a grid."""
 
     title: str
-    chart: alt.LayerChart | alt.VConcatChart
-    """Without configuration: the page adds the theme."""
-    note: str = ""
-    """How many runs it shows, and what became of the others."""
+    chart: alt.LayerChart | alt.VConcatChart  # without configuration: the page adds the theme
+    note: str = ""  # how many runs it shows, and what became of the others
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -90,12 +84,10 @@ class Study:
     """One figure of a paper: arms, claims, drawing. Each lives in a file of its own."""
 
     name: str
-    source: str
-    """Where in the paper: "Figure 3"."""
+    source: str  # where in the paper: "Figure 3"
     title: str
     paper_says: str
-    how: str
-    """What we do, for someone who has not read the paper."""
+    how: str  # what we do, for someone who has not read the paper
     settings: Callable[[ScaleName], Sequence[Setting]]
     arms: Callable[[Setting, int], Mapping[str, RunSpec]]
     """Arms of a setting for one seed, by name, in the order of the figure."""
@@ -138,18 +130,14 @@ class Paper:
     name: str
     title: str
     reference: str
-    summary: str
-    """The paper's story in a few sentences, for the head of the page."""
+    summary: str  # the paper's story in a few sentences, for the head of the page
     studies: tuple[Study, ...]
-    regimes: Mapping[str, str]
-    """Names of regimes and what they are."""
-    deviations: tuple[str, ...]
-    """What is done differently from the paper, and why."""
+    regimes: Mapping[str, str]  # names of regimes and what they are
+    deviations: tuple[str, ...]  # what is done differently from the paper, and why
     revisions: tuple[str, ...]
     """What was changed in the judging after runs had been seen, and what difference it made: a test
     that was changed with the result in sight is weaker evidence."""
-    glossary: Mapping[str, str]
-    """Words that a newcomer needs for the verdict table."""
+    glossary: Mapping[str, str]  # words that a newcomer needs for the verdict table
     summarise: Callable[[Run], Mapping[str, float | None]] = lambda run: {}
     """Numbers of a run that claims and figures use, besides event times and final measures."""
     annexes: tuple[Annex, ...] = ()

@@ -26,6 +26,8 @@ from decimal import Decimal
 from typing import Literal
 
 import numpy as np
+from scipy import stats
+from scipy.optimize import nnls
 
 Ruling = Literal["contradicted", "inconclusive", "supported", "not run"]
 RULINGS: tuple[Ruling, ...] = ("contradicted", "inconclusive", "supported", "not run")
@@ -43,8 +45,7 @@ class Estimate:
     value: float
     low: float
     high: float
-    n: int
-    """Seeds (or runs) behind it."""
+    n: int  # seeds (or runs) behind it
 
     def __str__(self) -> str:
         """ "2.1 (1.6 to 3)"; open ends are "at least" and "at most"."""
@@ -109,8 +110,6 @@ def bootstrap(
     the interval is widened to value -+ t s, s the standard deviation of the resamples times
     sqrt(n / (n - 1)), which is Student's own for means, wherever that is finite. A resample without
     a number widens the interval on both sides. One seed gives no interval at all."""
-    from scipy import stats
-
     value = statistic(np.arange(n))
     if n < 2:
         return Estimate(value, -math.inf, math.inf, n)
@@ -152,8 +151,6 @@ def exponential(estimate: Estimate) -> Estimate:
 def share_estimate(successes: int, n: int, confidence: float = CONFIDENCE) -> Estimate:
     """A share with Clopper-Pearson bounds, each one-sided at the given confidence, so that five of
     five exclude one half (0.549) and four of five do not."""
-    from scipy import stats
-
     bounds = stats.binomtest(successes, n).proportion_ci(2 * confidence - 1, method="exact")
     return Estimate(successes / n, float(bounds.low), float(bounds.high), n)
 
@@ -199,8 +196,6 @@ def log_rank(first: np.ndarray, second: np.ndarray) -> float:  # (n,), (m,)
     """Two-sided p-value of the log-rank test over permutations of the labels, all of them where
     there are few enough. The statistic is the distance between the observed and the expected number
     of events in the first group."""
-    from scipy import stats
-
     if min(len(first), len(second)) < 2:
         return 1.0  # a single run decides nothing
     times = np.concatenate([first, second])
@@ -220,8 +215,6 @@ def log_rank(first: np.ndarray, second: np.ndarray) -> float:  # (n,), (m,)
 def rank_correlation(doses: np.ndarray, times: np.ndarray) -> Estimate:  # (doses,), (doses, seeds)
     """Kendall's tau-b between a dose and the time of an event, over all runs; censored runs tie at
     the end. Seeds are resampled."""
-    from scipy import stats
-
     ordered = np.where(np.isinf(times), np.finfo(float).max, times)
 
     def tau(index: np.ndarray) -> float:
@@ -286,8 +279,6 @@ def fit_power_law(doses: np.ndarray, times: np.ndarray, budget: float) -> PowerL
     counts only if the law would fall short. For a given exponent the law is linear in its two other
     parameters, both kept non-negative, so a grid over exponents needs no starting guess; the best
     exponent is that with the smallest errors of log time."""
-    from scipy.optimize import nnls
-
     target = np.where(np.isfinite(times), times, budget)
     best, least = PowerLaw(math.nan, math.nan, math.nan), math.inf
     for exponent in EXPONENTS:

@@ -1,4 +1,4 @@
 from hypothesis import settings
 
-settings.register_profile("theory", max_examples=60, deadline=None, derandomize=True, database=None)
+settings.register_profile("theory", max_examples=40, deadline=None, derandomize=True, database=None)
 settings.load_profile("theory")

@@ -12,17 +12,14 @@ the MLP's norm lies in the Goldilocks shell. From a trained run we take
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
+import polars as pl
 
 from grokscope.errors import SpecError
 from grokscope.papers.structural_inference import theory
 from grokscope.papers.structural_inference.certificates.checks import inspect_run
 from grokscope.store import Run, Store
-
-if TYPE_CHECKING:
-    import polars as pl
 
 # Larger means more likely to generalise; the sign reverses the others.
 MASSES = ("weakest_min", "weakest_q01", "weakest_q10", "weakest_mean", "mass_mean")
@@ -32,8 +29,6 @@ CANDIDATES = {**dict.fromkeys(MASSES, 1), **dict.fromkeys(SIZES, -1)}
 
 def measure_population(runs: list[Run], store: Store) -> pl.DataFrame:
     """A row per run: what the theorem needs, and what became of the run."""
-    import polars as pl
-
     rows = []
     for run in runs:
         (_, seen), *_ = inspect_run(run, store, [None])
@@ -63,8 +58,6 @@ def measure_population(runs: list[Run], store: Store) -> pl.DataFrame:
 
 def add_conditions(table: pl.DataFrame) -> pl.DataFrame:
     """The table of a population with the theorem's two conditions and its prediction."""
-    import polars as pl
-
     norms = table["mlp_norm"].to_numpy()
     good = table["generalised"].to_numpy()
     inside = []
@@ -101,7 +94,8 @@ def best_threshold(values: np.ndarray, actual: np.ndarray) -> tuple[float, float
         raise SpecError("A cut can only be chosen where some runs generalised and some did not.")
     order = np.unique(values)
     cuts = np.concatenate([[order[0] - 1], (order[1:] + order[:-1]) / 2, [order[-1] + 1]])
-    scores = np.array([balanced_accuracy(values >= cut, actual) for cut in cuts])
+    above = values >= cuts[:, None]  # (cuts, runs)
+    scores = (above[:, actual].mean(axis=1) + (~above[:, ~actual]).mean(axis=1)) / 2
     best = np.flatnonzero(scores == scores.max())
     return float(cuts[best[len(best) // 2]]), float(scores.max())
 
@@ -142,8 +136,6 @@ def cross_validate(
 
 def configurations(table: pl.DataFrame) -> np.ndarray:
     """A name for each run's configuration, the same for its twins with another seed."""
-    import polars as pl
-
     fields = ("alphabet", "prior", "strength", "weight_decay")
     return table.select(pl.concat_str(fields, separator=" "))[:, 0].to_numpy()
 
@@ -151,8 +143,6 @@ def configurations(table: pl.DataFrame) -> np.ndarray:
 def rank_thresholds(table: pl.DataFrame) -> pl.DataFrame:
     """Every candidate measure as a single cut, best held-out accuracy first; and, as the last row,
     the best of them when the choice is made on the training folds."""
-    import polars as pl
-
     actual, groups = table["generalised"].to_numpy(), configurations(table)
     signed = np.array([sign * table[name].to_numpy() for name, sign in CANDIDATES.items()])
     rows = []

@@ -12,9 +12,9 @@ import math
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+import polars as pl
 
 from grokscope.claims.evidence import Evidence
 from grokscope.claims.judgements import Everywhere, Level
@@ -29,9 +29,6 @@ from grokscope.papers.structural_inference.certificates.checks import (
 from grokscope.papers.structural_inference.settings import ORACLE, ask, finished, only
 from grokscope.spec import RunSpec
 from grokscope.store import Run, Store
-
-if TYPE_CHECKING:
-    import polars as pl
 
 BASELINE, PRIOR = "no prior", "oracle prior"
 SNAPSHOTS = 100
@@ -61,8 +58,6 @@ def inspect(path: Path) -> Mapping[str, np.ndarray]:  # (snapshots + 1,) each
 
 
 def trace(run: Run) -> pl.DataFrame:
-    import polars as pl
-
     return pl.DataFrame(dict(inspect(run.path)))
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from grokscope.claims.evidence import Evidence, Sample
-from grokscope.claims.judgements import Faster, Fastest, GainKept
+from grokscope.claims.judgements import Faster, GainKept
 from grokscope.claims.studies import Claim, Setting, Study
 from grokscope.claims.verdicts import median_time
 from grokscope.measures.attention import structural_divergence
@@ -230,7 +230,7 @@ STUDY = Study(
             "directed is strongest",
             "The oracle's penalty is at least as fast (to within a tenth) as entropy and sparsity "
             "at either strength.",
-            Fastest(PRIOR, UNDIRECTED, least=0.9),
+            Faster(PRIOR, UNDIRECTED, least=0.9),
         ),
         Claim(
             "oracle matches teacher",

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import polars as pl
 
 from grokscope.claims.studies import Annex, Planned, Setting
 from grokscope.papers.structural_inference import decoupling
@@ -20,8 +21,6 @@ from grokscope.papers.structural_inference.theory.statements import STATEMENTS, 
 from grokscope.spec import RunSpec
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from grokscope.store import Run, Store
 
 COMMAND = "grokscope reproduce structural-inference theory"
@@ -68,8 +67,6 @@ def arms(setting: Setting, seed: int) -> dict[str, RunSpec]:
 
 
 def tabulate(runs: Sequence[tuple[Planned, Run]], store: Store) -> Mapping[str, pl.DataFrame]:
-    import polars as pl
-
     from grokscope.engine.compilation import prepare
 
     prepare()
@@ -265,8 +262,6 @@ def _section(
 
 def _remarks(number: int, mine: pl.DataFrame) -> Iterable[str]:
     """What the counts alone would not say."""
-    import polars as pl
-
     last = mine.group_by("arm", maintain_order=True).last()
     if number == 2:
         held, failed = ("; ".join(last.filter(holds=h)["arm"]) or "none" for h in (True, False))
