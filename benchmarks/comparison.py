@@ -101,8 +101,7 @@ WHAT = {
     "floor, process a core": "the same in a process a core",
     "floor in PyTorch": "the same products in PyTorch",
 }
-# The general transformer, in which no short cut is to be had: norms stand before queries, keys and
-# values, and a second layer reads every position of the first.
+# The general transformer: what a second layer reads differs from example to example.
 GENERAL = find_recipe(SCALES["laptop"]).replace(
     **{
         "model.kind": "transformer",
@@ -124,6 +123,30 @@ GENERAL_CONTENDERS = (
     Contender("floor in PyTorch", TORCH, "floor", trains=False),
 )
 
+# One block of it, with norms before attention and MLP.
+BLOCK = find_recipe(SCALES["paper"]).replace(
+    **{
+        "model.kind": "transformer",
+        "model.heads": 4,
+        "model.width": 128,
+        "model.hidden": 512,
+        "model.norm": "attention+mlp",
+        "model.activation": "gelu_exact",
+    }
+)
+TESTED = "PyTorch loop, all positions, tested"
+ALONE = (1,)
+BLOCK_CONTENDERS = (
+    Contender("grokscope", LAB, "lab", members=ALONE),
+    Contender("grokscope, without measures", LAB, "unmeasured", members=ALONE),
+    Contender(TESTED, TORCH, "general tested", members=ALONE),
+    Contender("PyTorch loop, all positions", TORCH, "general", members=ALONE),
+    Contender("PyTorch loop", TORCH, "general at last", members=ALONE),
+    Contender("PyTorch loop, compiled", TORCH, "general compiled", members=ALONE),
+    Contender("floor", LAB, "floor", members=ALONE, trains=False),
+    Contender("floor in PyTorch", TORCH, "floor", members=ALONE, trains=False),
+)
+
 
 def compare(
     rounds: int,
@@ -138,6 +161,11 @@ def compare(
 def compare_general(rounds: int, members: Sequence[int] = MEMBERS) -> dict[str, Any]:
     """The same for the general transformer."""
     return _compare({"general": GENERAL}, GENERAL_CONTENDERS, members, rounds)
+
+
+def compare_block(rounds: int) -> dict[str, Any]:
+    """The same for one block of it."""
+    return _compare({"block": BLOCK}, BLOCK_CONTENDERS, ALONE, rounds)
 
 
 def _compare(
@@ -168,6 +196,8 @@ def find_missing(contenders: Sequence[Contender], folder: Path) -> tuple[dict[st
     without its dependencies, which PyTorch brings, and never into our environment."""
     if find_spec("torch") is None:
         return {c.name: NO_TORCH for c in contenders if c.module == TORCH}, ""
+    if not any(c.name == "modelbatch" for c in contenders):
+        return {}, ""
     place = folder / "modelbatch"
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target"]
     done = subprocess.run(
@@ -268,7 +298,13 @@ def export_problems(spec: RunSpec, count: int, folder: Path) -> list[dict[str, A
         one = spec.replace(seed=seed)
         form, member = make_member(one, Store(folder))
         state = jax.device_get(make_program(form).init(member))
-        arrays = {"tokens": member.train.tokens, "labels": member.train.labels, **state.params}
+        arrays = {
+            "tokens": member.train.tokens,
+            "labels": member.train.labels,
+            "test_tokens": member.test.tokens,
+            "test_labels": member.test.labels,
+            **state.params,
+        }
         path = folder / f"{seed}.safetensors"
         write_arrays(path, {name: np.asarray(array) for name, array in arrays.items()})
         shape = form.shape
@@ -286,20 +322,22 @@ def export_problems(spec: RunSpec, count: int, folder: Path) -> list[dict[str, A
                 "spec": to_dict(one),
                 "arrays": str(path),
                 "sizes": sizes,
-                "operands": list_operands(len(member.train.labels), shape),
+                "products": list_products(len(member.train.labels), shape),
             }
         )
     return problems
 
 
-def list_operands(examples: int, shape: Any) -> list[list[tuple[int, int]]]:
-    """Sizes of what the products of each MLP multiply: inputs, hidden units, gradients on output
-    and hidden units, and the two weight matrices. All but the last layer work at every position."""
-    from grokscope.models import transformer
-
+def list_products(examples: int, shape: Any) -> list[tuple[int, int, int]]:
+    """The products of an epoch: (n, a, b) is one of n rows with a weight matrix (a, b), to which
+    two for the gradients belong. What is looked up in tables is left out, and so are the products
+    by which tables are made, and attention's own."""
     d, m = shape.width, shape.hidden
-    if not isinstance(shape, transformer.Shape):
-        rows, out = [examples], shape.classes
-    else:
-        rows, out = [examples * shape.length] * (shape.layers - 1) + [examples], d
-    return [[(n, d), (n, m), (n, out), (n, m), (d, m), (m, out)] for n in rows]
+    if shape.kind == "minimal":
+        return [(examples, d, m), (examples, m, shape.classes)]
+    everywhere = examples * shape.length
+    rows = [everywhere] * (shape.layers - 1) + [examples]  # the last layer is read at the end
+    found = [size for n in rows for size in ((n, d, d), (n, d, m), (n, m, d))]  # output, MLP
+    for n in rows[1:]:  # query, key and value; in the first layer they are tables
+        found += [(n, d, d), (everywhere, d, d), (everywhere, d, d)]
+    return [*found, (examples, d, shape.classes)]

@@ -11,7 +11,6 @@ import numpy as np
 
 import grokscope as gs
 from grokscope.bridge import export_run
-from grokscope.engine.members import shape_of
 from grokscope.errors import SpecError, StoreError
 from grokscope.models import minimal
 
@@ -28,7 +27,9 @@ def test_logits_and_attention_are_equal(tiny, store, change):
     data = gs.build_task(run.spec.task, run.spec.seed)
     for epoch in (None, *run.snapshots):
         params = {name: jnp.asarray(array) for name, array in run.weights(epoch).items()}
-        theirs = minimal.forward(params, jnp.asarray(data.tokens), shape_of(run.spec, data))
+        theirs = minimal.forward(
+            params, jnp.asarray(data.tokens), minimal.shape_of(run.spec.model, data)
+        )
         model = export_run(run, epoch)
         model.pattern.register_forward_hook(keep)
         with torch.no_grad():

@@ -14,6 +14,7 @@ import grokscope as gs
 from grokscope.engine.members import make_member
 from grokscope.engine.program import _cross_entropy, draw_batch, make_program, measure
 from grokscope.models import minimal
+from grokscope.models.layers import normalise
 
 
 def advance(spec, store, rows=64):
@@ -76,7 +77,7 @@ def test_gradients_on_the_routing(tiny, store, heads):
     values = minimal.forward(params, tokens, shape).values
 
     def losses_of(scores):
-        attention = minimal.normalise(scores, "softmax")
+        attention = normalise(scores, "softmax")
         logits = minimal.classify(params, jnp.einsum("nht,nhtd->nd", attention, values))
         return -jax.nn.log_softmax(logits)[jnp.arange(len(labels)), labels]
 

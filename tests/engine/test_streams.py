@@ -12,7 +12,8 @@ import pytest
 import grokscope as gs
 from grokscope.engine.members import make_member
 from grokscope.engine.program import make_program, measure
-from grokscope.models import minimal, transformer
+from grokscope.models import transformer
+from grokscope.models.layers import normalise
 
 SPEC = gs.RunSpec().replace(
     **{
@@ -62,10 +63,12 @@ def measured(tmp_path_factory):
 
 def test_a_row_judges_what_can_be_known(measured):
     form, member, params, row = measured
-    attend = partial(minimal.normalise, kind="softmax")
+    attend = partial(normalise, kind="softmax")
 
     def read(side):
-        return transformer.respond(params, jnp.asarray(side.tokens), form.shape, attend)
+        return transformer.respond(
+            params, jnp.asarray(side.tokens), form.shape, attend, member.model
+        )
 
     train, test = read(member.train), read(member.test)
     chances = jax.nn.log_softmax(train.logits)
@@ -93,9 +96,9 @@ def test_gradients_on_logits_are_the_judged_ones(measured):
 
     def loss(nudge):  # (n, P, H, T)
         def attend(scores):
-            return minimal.normalise(scores + nudge, "softmax")
+            return normalise(scores + nudge, "softmax")
 
-        logits = transformer.respond(params, tokens, form.shape, attend).logits
+        logits = transformer.respond(params, tokens, form.shape, attend, member.model).logits
         return -jnp.take_along_axis(jax.nn.log_softmax(logits), labels[..., None], axis=2).sum()
 
     still = jnp.zeros((len(tokens), 11, 2, 11))

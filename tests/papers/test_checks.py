@@ -12,6 +12,7 @@ import pytest
 import grokscope as gs
 from grokscope.engine.members import make_member
 from grokscope.models import minimal
+from grokscope.models.roles import MLP
 from grokscope.papers.structural_inference.certificates import certify, summarise
 from grokscope.papers.structural_inference.certificates.checks import (
     _prior_decay,
@@ -187,7 +188,7 @@ def test_update_bounds_cover_the_measured_updates(base, store):
         updates = update_bound(run.spec, run.weights())
         first, second = (run.weights(epoch) for epoch in run.snapshots[1:3])
         steps = run.snapshots[2] - run.snapshots[1]
-        moved = np.sqrt(sum(np.sum((second[n] - first[n]) ** 2) for n in minimal.MLP))
+        moved = np.sqrt(sum(np.sum((second[n] - first[n]) ** 2) for n in MLP))
         norm = float(run.curve["mlp_norm"].max())
         assert moved <= steps * optimiser.lr * (updates + optimiser.weight_decay * norm)
 

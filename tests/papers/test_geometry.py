@@ -12,7 +12,6 @@ import pytest
 from test_figures import STUDIES, evidence_of, make_up, points
 
 import grokscope as gs
-from grokscope.engine.members import shape_of
 from grokscope.models import minimal
 from grokscope.papers.structural_inference import heads, tasks, width
 from grokscope.papers.structural_inference.figures import geometry, marks
@@ -32,7 +31,7 @@ def random_weights(shape):
 
 
 def fake_run(spec, grokked=100):
-    weights = random_weights(shape_of(spec, build_task(spec.task, spec.seed)))
+    weights = random_weights(minimal.shape_of(spec.model, build_task(spec.task, spec.seed)))
     return SimpleNamespace(
         spec=spec,
         weights=lambda: weights,
@@ -45,7 +44,9 @@ def test_mass_by_head_is_that_of_the_textbook():
     run = fake_run(spec)
     data = build_task(spec.task, spec.seed)
     textbook = jax.jit(minimal.forward, static_argnums=2)
-    attention = np.asarray(textbook(run.weights(), data.tokens, shape_of(spec, data)).attention)
+    attention = np.asarray(
+        textbook(run.weights(), data.tokens, minimal.shape_of(spec.model, data)).attention
+    )
     smallest = attention[:, :, [0, 2]].min(axis=2)  # (n, H): the operands stand at 0 and 2
     found = heads.summarise(run)
     by_head = [found[f"head_{place}_min"] for place in (1, 2, 3, 4)]
@@ -140,7 +141,7 @@ def test_attention_spread_evenly_cannot_see_the_order_of_operands():
     """Why the oracle is not what composition needs."""
     spec = gs.RunSpec().replace(**{"task.kind": "permutation", "task.symbols": 3})
     data = build_task(spec.task, 0)
-    shape = shape_of(spec, data)
+    shape = minimal.shape_of(spec.model, data)
     swapped = data.tokens.copy()
     swapped[:, [0, 2]] = data.tokens[:, [2, 0]]
     pool = partial(jax.jit(minimal.pool, static_argnums=3), random_weights(shape))
