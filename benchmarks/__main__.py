@@ -21,7 +21,7 @@ from typing import Any
 from benchmarks import page
 from benchmarks.agreement import agree
 from benchmarks.breakdown import break_down
-from benchmarks.comparison import SCALES, compare, compare_general
+from benchmarks.comparison import SCALES, compare, compare_block, compare_general
 from benchmarks.fixed import measure_fixed
 from benchmarks.growth import grow
 from benchmarks.storage import measure_store
@@ -36,6 +36,7 @@ PARTS: dict[str, dict[str, Callable[[], dict[str, Any]]]] = {
         "comparison": lambda: compare(3, members=(1,), scales=PAPER_ALONE),
         "agreement": lambda: agree(50, general=25, scales=PAPER_ALONE),
         "general": lambda: compare_general(3, members=(1,)),
+        "block": lambda: compare_block(rounds=3),
         "growth": lambda: grow(rounds=3, axes=("modulus",), sizes=3, scales=("laptop",)),
         "storage": lambda: measure_store((10, 100, 1000), repetitions=1),
         "breakdown": lambda: break_down(["3"], "smoke", seeds=3),
@@ -45,6 +46,7 @@ PARTS: dict[str, dict[str, Callable[[], dict[str, Any]]]] = {
         "comparison": lambda: compare(rounds=15),
         "agreement": lambda: agree(200, general=50),
         "general": lambda: compare_general(rounds=9),
+        "block": lambda: compare_block(rounds=9),
         "growth": lambda: grow(rounds=7),
         "storage": lambda: measure_store((10, 100, 1000, 10_000)),
         "breakdown": lambda: break_down([], "laptop"),

@@ -19,8 +19,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
+from grokscope.recipes import find_recipe
+
 from benchmarks.teams import Team, one_process, process_per_core, take_turns
-from grokscope.spec import RunSpec, find_recipe, to_dict
+from grokscope.spec import RunSpec, to_dict
 from grokscope.store.files import write_arrays
 
 SCALES = {"laptop": "laptop-noise", "paper": "paper-noise"}  # name: recipe
@@ -100,8 +102,7 @@ WHAT = {
     "floor, process a core": "the same in a process a core",
     "floor in PyTorch": "the same products in PyTorch",
 }
-# The general transformer, in which no short cut is to be had: norms stand before queries, keys and
-# values, and a second layer reads every position of the first.
+# The general transformer: what a second layer reads differs from example to example.
 GENERAL = find_recipe(SCALES["laptop"]).replace(
     **{
         "model.kind": "transformer",
@@ -123,6 +124,30 @@ GENERAL_CONTENDERS = (
     Contender("floor in PyTorch", TORCH, "floor", trains=False),
 )
 
+# One block of it, with norms before attention and MLP.
+BLOCK = find_recipe(SCALES["paper"]).replace(
+    **{
+        "model.kind": "transformer",
+        "model.heads": 4,
+        "model.width": 128,
+        "model.hidden": 512,
+        "model.norm": "attention+mlp",
+        "model.activation": "gelu_exact",
+    }
+)
+TESTED = "PyTorch loop, all positions, tested"
+ALONE = (1,)
+BLOCK_CONTENDERS = (
+    Contender("grokscope", LAB, "lab", members=ALONE),
+    Contender("grokscope, without measures", LAB, "unmeasured", members=ALONE),
+    Contender(TESTED, TORCH, "general tested", members=ALONE),
+    Contender("PyTorch loop, all positions", TORCH, "general", members=ALONE),
+    Contender("PyTorch loop", TORCH, "general at last", members=ALONE),
+    Contender("PyTorch loop, compiled", TORCH, "general compiled", members=ALONE),
+    Contender("floor", LAB, "floor", members=ALONE, trains=False),
+    Contender("floor in PyTorch", TORCH, "floor", members=ALONE, trains=False),
+)
+
 
 def compare(
     rounds: int,
@@ -137,6 +162,11 @@ def compare(
 def compare_general(rounds: int, members: Sequence[int] = MEMBERS) -> dict[str, Any]:
     """The same for the general transformer."""
     return _compare({"general": GENERAL}, GENERAL_CONTENDERS, members, rounds)
+
+
+def compare_block(rounds: int) -> dict[str, Any]:
+    """The same for one block of it."""
+    return _compare({"block": BLOCK}, BLOCK_CONTENDERS, ALONE, rounds)
 
 
 def _compare(
@@ -167,6 +197,8 @@ def find_missing(contenders: Sequence[Contender], folder: Path) -> tuple[dict[st
     without its dependencies, which PyTorch brings, and never into our environment."""
     if find_spec("torch") is None:
         return {c.name: NO_TORCH for c in contenders if c.module == TORCH}, ""
+    if not any(c.name == "modelbatch" for c in contenders):
+        return {}, ""
     place = folder / "modelbatch"
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target"]
     done = subprocess.run(
@@ -266,15 +298,20 @@ def export_problems(spec: RunSpec, count: int, folder: Path) -> list[dict[str, A
         one = spec.replace(seed=seed)
         form, member = make_member(one, Store(folder))
         state = jax.device_get(make_program(form).init(member))
-        train, test = member.data.train, member.data.test
-        arrays = {"tokens": train.tokens, "labels": train.labels, **state.params}
+        arrays = {
+            "tokens": member.data.train.tokens,
+            "labels": member.data.train.labels,
+            "test_tokens": member.data.test.tokens,
+            "test_labels": member.data.test.labels,
+            **state.params,
+        }
         path = folder / f"{seed}.safetensors"
         write_arrays(path, {name: np.asarray(array) for name, array in arrays.items()})
-        shape: Any = form.problem.shape  # type: ignore[attr-defined]
+        shape = form.problem.shape
         sizes = {
             "modulus": one.task.modulus,
-            "examples": len(train.labels),
-            "test_examples": len(test.labels),
+            "examples": len(member.data.train.labels),
+            "test_examples": len(member.data.test.labels),
             "length": shape.length,
             "width": shape.width,
             "hidden": shape.hidden,
@@ -285,20 +322,22 @@ def export_problems(spec: RunSpec, count: int, folder: Path) -> list[dict[str, A
                 "spec": to_dict(one),
                 "arrays": str(path),
                 "sizes": sizes,
-                "operands": list_operands(len(train.labels), shape),
+                "products": list_products(len(member.data.train.labels), shape),
             }
         )
     return problems
 
 
-def list_operands(examples: int, shape: Any) -> list[list[tuple[int, int]]]:
-    """Sizes of what the products of each MLP multiply: inputs, hidden units, gradients on output
-    and hidden units, and the two weight matrices. All but the last layer work at every position."""
-    from grokscope.models import transformer
-
+def list_products(examples: int, shape: Any) -> list[tuple[int, int, int]]:
+    """The products of an epoch: (n, a, b) is one of n rows with a weight matrix (a, b), to which
+    two for the gradients belong. What is looked up in tables is left out, and so are the products
+    by which tables are made, and attention's own."""
     d, m = shape.width, shape.hidden
-    if not isinstance(shape, transformer.Shape):
-        rows, out = [examples], shape.classes
-    else:
-        rows, out = [examples * shape.length] * (shape.layers - 1) + [examples], d
-    return [[(n, d), (n, m), (n, out), (n, m), (d, m), (m, out)] for n in rows]
+    if shape.kind == "minimal":
+        return [(examples, d, m), (examples, m, shape.classes)]
+    everywhere = examples * shape.length
+    rows = [everywhere] * (shape.layers - 1) + [examples]  # the last layer is read at the end
+    found = [size for n in rows for size in ((n, d, d), (n, d, m), (n, m, d))]  # output, MLP
+    for n in rows[1:]:  # query, key and value; in the first layer they are tables
+        found += [(n, d, d), (everywhere, d, d), (everywhere, d, d)]
+    return [*found, (examples, d, shape.classes)]

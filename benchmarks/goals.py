@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks.comparison import MEMBERS
+from benchmarks.comparison import MEMBERS, TESTED
 from benchmarks.teams import median_ratio
 
 OURS, ALONE = "grokscope", "grokscope, a single member"
@@ -80,12 +80,13 @@ def _speed(
     first: str,
     second: str,
     members: int = 1,
+    scale: str = "paper",
     **bound: Any,
 ) -> Goal:
-    """A goal about the ratio of two contenders at paper scale."""
-    pair = [seconds_of(comparison, "paper", members, name) for name in (first, second)]
+    """A goal about the ratio of two contenders."""
+    pair = [seconds_of(comparison, scale, members, name) for name in (first, second)]
     rounds = [a / b for a, b in zip(*pair, strict=True)] if all(pair) else []
-    return Goal(says, ratio(comparison, members, first, second), rounds=rounds, **bound)
+    return Goal(says, ratio(comparison, members, first, second, scale), rounds=rounds, **bound)
 
 
 def list_goals(measured: Mapping[str, Any]) -> list[Goal]:
@@ -133,6 +134,28 @@ def list_goals(measured: Mapping[str, Any]) -> list[Goal]:
             members=most,
             bound=float(most),
             least=False,
+        ),
+        _speed(
+            measured["block"],
+            "one block: at least 12 times as fast as the eager loop in PyTorch over every "
+            "position, tested each epoch",
+            TESTED,
+            OURS,
+            scale="block",
+            bound=12.0,
+            least=True,
+        ),
+        *(
+            _speed(
+                measured[part],
+                f"{name}: at most {bound:g} times the floor in the same framework",
+                OURS,
+                FLOOR,
+                scale=part,
+                bound=bound,
+                least=False,
+            )
+            for part, name, bound in (("block", "one block", 1.6), ("general", "two layers", 2.0))
         ),
         Goal(
             f"loss curves agree to {percent(agreement['tolerance'], 0)}",

@@ -1,7 +1,7 @@
 """The lab's side of the comparison, and the floor under it: `python -m benchmarks.lab` is a child.
 
 `Lab` is what `grokscope train` does between two resume points: the compiled program with every
-default measure, one run after the other. The floor is the matrix products of the MLP alone.
+default measure, one run after the other. The floor is the model's matrix products alone.
 """
 
 from __future__ import annotations
@@ -175,16 +175,16 @@ def _train_many(form: Form, state: Any, member: Any, epochs: Any) -> Any:
 
 
 class Floor:
-    """The six products of an MLP's forward and backward pass, nothing else, in a compiled loop.
+    """The products of forward and backward pass, nothing else, in a compiled loop.
 
     A result is an operand of the next round, or, like the gradients of the weights, of what the
     loop gives in the end, so that no product can be left out or taken out of the loop.
     """
 
     def __init__(self, problems: list[dict[str, Any]]) -> None:
-        made = [make_operands(sizes) for sizes in problems[0]["operands"]]
+        made = [make_operands(product) for product in problems[0]["products"]]
         self.start = [tuple(map(jnp.asarray, arrays)) for arrays in made]
-        self.weights = [arrays[-2:] for arrays in self.start]
+        self.weights = [arrays[-1] for arrays in self.start]
         self.members = len(problems)
         self.loop = jax.jit(
             lambda start, weights, n: jax.lax.fori_loop(
@@ -193,9 +193,9 @@ class Floor:
         )
 
     @staticmethod
-    def _multiply(weights: tuple[Any, Any], operands: tuple[Any, ...]) -> tuple[Any, ...]:
-        (w1, w2), (z, h, d_out, d_hidden, _, _) = weights, operands
-        return d_hidden @ w1.T, d_out @ w2.T, h @ w2, z @ w1, z.T @ d_hidden, h.T @ d_out
+    def _multiply(weights: Any, operands: tuple[Any, ...]) -> tuple[Any, ...]:
+        inputs, gradients, _ = operands
+        return gradients @ weights.T, inputs @ weights, inputs.T @ gradients
 
     def warm_up(self) -> None:
         self.advance(1)

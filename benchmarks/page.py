@@ -28,7 +28,7 @@ from grokscope.pages.files import save_chart, write_between, write_file
 
 # Each says when, where, by which command and at which commit it was made, since parts can be
 # measured alone.
-PARTS = ("comparison", "agreement", "general", "growth", "storage", "breakdown", "fixed")
+PARTS = ("comparison", "agreement", "general", "block", "growth", "storage", "breakdown", "fixed")
 BEGIN, END = "<!-- speed: made by make bench -->", "<!-- end of speed -->"
 
 
@@ -73,6 +73,7 @@ def render(measured: Mapping[str, Any]) -> str:
         sections.side_by_side(measured["comparison"]),
         sections.agreement(measured["agreement"]),
         sections.general(measured["general"], measured["agreement"]),
+        sections.block(measured["block"]),
         sections.growth(measured["growth"], measured["comparison"]),
         sections.store(measured["storage"]),
         sections.breakdown(measured["breakdown"]),

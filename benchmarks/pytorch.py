@@ -39,12 +39,12 @@ def compile_loss() -> Callable[..., Any]:
 def read(problem: dict[str, Any]) -> dict[str, Any]:
     """Data and initial weights, as the lab has exported them, with the optimiser's settings."""
     arrays = load_file(Path(problem["arrays"]))
+    names = ("tokens", "labels", "test_tokens", "test_labels")
     return {
-        "tokens": torch.tensor(arrays.pop("tokens")).long(),
-        "labels": torch.tensor(arrays.pop("labels")).long(),
+        **{name: torch.tensor(arrays.pop(name)).long() for name in names},
         "weights": arrays,
         "optimiser": problem["spec"]["optimiser"],
-        "heads": problem["spec"]["model"]["heads"],
+        "model": problem["spec"]["model"],
     }
 
 
@@ -92,7 +92,20 @@ class Deep(Plain):
     model = General
 
     def _build(self, data: dict[str, Any]) -> nn.Module:
-        return self.model(data["weights"], data["heads"])
+        return self.model(data["weights"], data["model"])
+
+
+class DeepTested(Deep):
+    """With the accuracy on the test set after each epoch, as users log it."""
+
+    def advance(self, epochs: int) -> None:
+        for problem, member in zip(self.problems, self.members, strict=True):
+            data = read(problem)
+            for _ in range(epochs):
+                member.epoch()
+                with torch.no_grad():
+                    guess = member.model(data["test_tokens"]).argmax(dim=-1)
+                (guess == data["test_labels"]).float().mean().item()
 
 
 class DeepAtLast(Deep):
@@ -175,14 +188,14 @@ class Stacked:
 
 class StackedDeep(Stacked):
     def _module(self, data: dict[str, Any]) -> nn.Module:
-        return GeneralAtLast(data["weights"], data["heads"])
+        return GeneralAtLast(data["weights"], data["model"])
 
 
 class Floor:
-    """The products of every MLP, as in `benchmarks.lab`."""
+    """The products of an epoch, as in `benchmarks.lab`."""
 
     def __init__(self, problems: list[dict[str, Any]]) -> None:
-        made = [make_operands(sizes) for sizes in problems[0]["operands"]]
+        made = [make_operands(product) for product in problems[0]["products"]]
         self.start = [list(map(torch.tensor, arrays)) for arrays in made]
         self.members = len(problems)
 
@@ -191,16 +204,9 @@ class Floor:
 
     def advance(self, epochs: int) -> None:
         for _ in range(self.members):
-            for z, h, d_out, d_hidden, w1, w2 in self.start:
+            for x, g, w in self.start:
                 for _ in range(epochs):
-                    z, h, d_out, d_hidden, *_ = (
-                        d_hidden @ w1.T,
-                        d_out @ w2.T,
-                        h @ w2,
-                        z @ w1,
-                        z.T @ d_hidden,
-                        h.T @ d_out,
-                    )
+                    x, g, _ = g @ w.T, x @ w, x.T @ g
 
 
 KINDS: dict[str, Callable[[list[Any]], Any]] = {
@@ -211,6 +217,7 @@ KINDS: dict[str, Callable[[list[Any]], Any]] = {
     "by hand, bagged": ByHandBagged,
     "by hand compiled": ByHandCompiled,
     "general": Deep,
+    "general tested": DeepTested,
     "general at last": DeepAtLast,
     "general compiled": DeepCompiled,
     "modelbatch": Stacked,

@@ -151,12 +151,14 @@ def median_ratio(first: Sequence[float], second: Sequence[float]) -> float:
     return statistics.median(a / b for a, b in zip(first, second, strict=True))
 
 
-def make_operands(sizes: Sequence[Sequence[int]]) -> list[np.ndarray]:
-    """What the products of an MLP multiply, in the order of `comparison.list_operands`. The weight
-    matrices are orthonormal: products of products neither vanish nor explode."""
+def make_operands(product: Sequence[int]) -> list[np.ndarray]:  # -> (n, a), (n, b), (a, b)
+    """What a product of `comparison.list_products` and its gradients multiply. The weight matrix is
+    orthonormal: products of products neither vanish nor explode."""
     rng = np.random.default_rng(0)
-    *operands, wide, tall = (rng.standard_normal(size, np.float32) for size in sizes)
-    return [*operands, np.linalg.qr(wide.T)[0].T, np.linalg.qr(tall)[0]]
+    n, a, b = product
+    inputs, gradients = (rng.standard_normal((n, size), np.float32) for size in (a, b))
+    weights = np.linalg.qr(rng.standard_normal((max(a, b), min(a, b)), np.float32))[0]
+    return [inputs, gradients, weights if a >= b else weights.T]
 
 
 def serve(kinds: Mapping[str, Callable[[list[Any]], Any]]) -> None:

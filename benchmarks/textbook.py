@@ -5,8 +5,8 @@
 (`model(tokens)[:, -1]`). `Shortcut` is the same function with the exact short cut of
 `grokscope.models.minimal` by hand: the query token is constant, so scores and values are look-ups
 in tables with a row a token. `Bagged` is the fastest way to write that in PyTorch that we found.
-All have the same parameters. `General` is the general transformer with the usual pre-norms,
-`GeneralAtLast` the same without what nobody reads.
+All have the same parameters. `General` is the general transformer with pre-norms, `GeneralAtLast`
+the same without what nobody reads.
 
 This module knows neither JAX nor the lab. n examples, T positions, d width, V tokens, C classes.
 """
@@ -84,9 +84,10 @@ class General(nn.Module):
 
     pruned = False  # is the last layer computed only where it is read?
 
-    def __init__(self, weights: Mapping[str, np.ndarray], heads: int) -> None:
+    def __init__(self, weights: Mapping[str, np.ndarray], model: Mapping[str, Any]) -> None:
         super().__init__()
-        self.heads = heads
+        self.heads = model["heads"]
+        self.gelu = {"gelu": "tanh", "gelu_exact": "none"}[model["activation"]]
         self.layers = sum(name.endswith(".query") for name in weights)
         # Names of parameters may hold no dots.
         self.arrays = nn.ParameterDict(
@@ -112,10 +113,13 @@ class General(nn.Module):
         mixed = F.scaled_dot_product_attention(query, key, value, is_causal=rows > 1)
         x = x[:, -rows:] + mixed.transpose(1, 2).flatten(-2) @ w[f"{at}_output"]
         normed = self._norm(f"{at}_mlp", x)
-        hidden = F.gelu(normed @ w[f"{at}_hidden"] + w[f"{at}_hidden_bias"], approximate="tanh")
+        hidden = F.gelu(normed @ w[f"{at}_hidden"] + w[f"{at}_hidden_bias"], approximate=self.gelu)
         return x + hidden @ w[f"{at}_readout"] + w[f"{at}_readout_bias"]
 
     def _norm(self, name: str, x: Tensor) -> Tensor:
+        """Of those that may be there."""
+        if f"{name}_gain" not in self.arrays:
+            return x
         return F.layer_norm(
             x, x.shape[-1:], self.arrays[f"{name}_gain"], self.arrays[f"{name}_bias"]
         )

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from grokscope import priors
-from grokscope.models.minimal import normalise
+from grokscope.models.layers import normalise
 
 TARGET = jnp.array([0.5, 0.0, 0.5, 0.0, 0.0])
 

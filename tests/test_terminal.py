@@ -11,7 +11,7 @@ from rich.console import Console
 import grokscope as gs
 from grokscope import terminal
 from grokscope.engine.events import Event
-from grokscope.observed import ObservedSpec
+from grokscope.spec import ObservedSpec
 from grokscope.terminal import Watch, clock, frame_table, outcome_table, say, show_run, state_of
 
 

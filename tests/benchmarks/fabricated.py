@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from benchmarks.comparison import CONTENDERS, GENERAL_CONTENDERS, Contender
+from benchmarks.comparison import (
+    BLOCK_CONTENDERS,
+    CONTENDERS,
+    GENERAL_CONTENDERS,
+    TESTED,
+    Contender,
+)
 from benchmarks.growth import AXES, GROUPS, REST
 
 MADE = {
@@ -25,6 +31,7 @@ MILLISECONDS = {
     "PyTorch loop": 100.0,
     "PyTorch short cut": 14.0,
     "floor": 8.0,
+    TESTED: 150.0,
 }
 
 
@@ -96,6 +103,12 @@ def make() -> dict[str, Any]:
             "missing": {},
             "sizes": [_sizes("general")],
             "times": _times(["general"], GENERAL_CONTENDERS),
+        },
+        "block": {
+            "made": MADE,
+            "missing": {},
+            "sizes": [_sizes("block")],
+            "times": _times(["block"], BLOCK_CONTENDERS),
         },
         "growth": {
             "made": MADE,

@@ -10,7 +10,7 @@ from benchmarks.worker import Clock
 
 from benchmarks import breakdown
 from grokscope import papers
-from grokscope.engine import execution
+from grokscope.engine import planning
 from grokscope.store.provenance import count_cores
 
 
@@ -63,7 +63,7 @@ def test_a_reproduction(monkeypatch, capfd):
     """Two runs, two workers, every study, as many seeds as it asks for."""
     monkeypatch.setattr(breakdown, "PAPER", "tiny")
     monkeypatch.setitem(papers.PAPERS, "tiny", "tiny_paper")
-    monkeypatch.setattr(execution, "WORTH_A_PROCESS", 0.0)
+    monkeypatch.setattr(planning, "WORTH_A_PROCESS", 0.0)
     found = break_down([], "smoke")
     assert found["command"] == "grokscope reproduce tiny --scale smoke"
     assert found["command"] in capfd.readouterr().out

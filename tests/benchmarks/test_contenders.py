@@ -12,13 +12,15 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from benchmarks.agreement import hold
-from benchmarks.comparison import GENERAL, SCALES, export_problems, list_operands
+from benchmarks.comparison import BLOCK, GENERAL, SCALES, export_problems, list_products
 from benchmarks.textbook import Bagged, Everywhere, General, GeneralAtLast, Shortcut, Textbook
+from grokscope.recipes import find_recipe
 
 from benchmarks import lab, pytorch
 from grokscope.engine.compilation import prepare
-from grokscope.models import init, minimal, respond, shape_of
-from grokscope.spec import find_recipe
+from grokscope.models import init, numbers_of, respond, shape_of
+from grokscope.models.layers import normalise
+from grokscope.spec import to_dict
 from grokscope.tasks import build_task
 
 EPOCHS = 30
@@ -57,8 +59,9 @@ def test_the_short_cut_is_the_same_function(problems):
         assert torch.allclose(plain, logits, rtol=0, atol=1e-12)
 
 
-def test_the_general_transformer_is_the_same_function():
-    spec = GENERAL.replace(**{"task.modulus": 5, "task.alphabet": 5, "model.width": 8})
+@pytest.mark.parametrize("spec", [GENERAL, BLOCK], ids=["general", "block"])
+def test_the_general_transformer_is_the_same_function(spec):
+    spec = spec.replace(**{"task.modulus": 5, "task.alphabet": 5, "model.width": 8})
     data = build_task(spec.task)
     shape = shape_of(spec.model, data)
     template = jax.eval_shape(lambda: init(jax.random.key(0), shape))
@@ -68,13 +71,13 @@ def test_the_general_transformer_is_the_same_function():
     }
     tokens = torch.tensor(data.tokens).long()
     theirs, pruned = (
-        model(weights, spec.model.heads)(tokens).detach().numpy()
+        model(weights, to_dict(spec.model))(tokens).detach().numpy()
         for model in (General, GeneralAtLast)
     )
     np.testing.assert_allclose(theirs, pruned, rtol=1e-3, atol=1e-4)
-    attend = partial(minimal.normalise, kind="softmax")
-    ours = jax.jit(lambda params, tokens: respond(params, tokens, shape, attend).logits[:, 0])
-    np.testing.assert_allclose(theirs, ours(weights, data.tokens), rtol=1e-3, atol=1e-4)
+    attend, numbers = partial(normalise, kind="softmax"), numbers_of(spec.model)
+    ours = jax.jit(lambda params, tokens: respond(params, tokens, shape, attend, numbers).logits)
+    np.testing.assert_allclose(theirs, ours(weights, data.tokens)[:, 0], rtol=1e-3, atol=1e-4)
 
 
 def test_the_floor_multiplies_numbers(problems):
@@ -86,16 +89,22 @@ def test_the_floor_multiplies_numbers(problems):
                 assert 0.01 < float(abs(array).mean()) < 100
 
 
-def test_operands_of_the_floor():
-    """The minimal model has one MLP; of the general one's two, the first works everywhere."""
-    spec = GENERAL.replace(**{"task.modulus": 5, "task.alphabet": 5})
-    shape = shape_of(spec.model, build_task(spec.task))
-    first, second = list_operands(10, shape)
-    assert first[0] == (50, 64)
-    assert second == [(10, 64), (10, 256), (10, 64), (10, 256), (64, 256), (256, 64)]
-    plain = find_recipe(SCALES["laptop"]).replace(**{"task.modulus": 5, "task.alphabet": 5})
-    (only,) = list_operands(10, shape_of(plain.model, build_task(plain.task)))
-    assert only == [(10, 64), (10, 256), (10, 5), (10, 256), (64, 256), (256, 5)]
+def test_products_of_the_floor():
+    """Ten examples of five positions: the first of two layers works at all of them, the second
+    reads keys and values there and does the rest at one."""
+    small = {"task.modulus": 5, "task.alphabet": 5}
+
+    def products(spec):
+        spec = spec.replace(**small)
+        return list_products(10, shape_of(spec.model, build_task(spec.task)))
+
+    assert products(find_recipe(SCALES["laptop"])) == [(10, 64, 256), (10, 256, 5)]
+    block = [(10, 128, 128), (10, 128, 512), (10, 512, 128), (10, 128, 5)]
+    assert products(BLOCK) == block
+    first = [(50, 64, 64), (50, 64, 256), (50, 256, 64)]
+    second = [(10, 64, 64), (10, 64, 256), (10, 256, 64)]
+    routing = [(10, 64, 64), (50, 64, 64), (50, 64, 64)]
+    assert products(GENERAL) == [*first, *second, *routing, (10, 64, 5)]
 
 
 def test_members_differ_and_all_advance(problems):

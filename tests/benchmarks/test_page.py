@@ -34,6 +34,9 @@ def test_goals(measured):
         ("2.00× (2.00 to 2.00)", "met"),
         ("1.25× (1.25 to 1.25)", "met"),
         ("20.00× (20.00 to 20.00)", "met"),
+        ("15.00× (15.00 to 15.00)", "met"),
+        ("1.25× (1.25 to 1.25)", "met"),
+        ("1.25× (1.25 to 1.25)", "met"),
         ("0.40 %", "met"),
         ("7.00 %", "**missed**"),
     ]
@@ -55,7 +58,7 @@ def test_a_missing_contender_meets_no_goal(measured):
     }
     verdicts = [goal.verdict for goal in list_goals(without)]
     assert verdicts[1] == "not measured"
-    assert verdicts[7] == "not measured"
+    assert verdicts[10] == "not measured"
     assert "PyTorch loop:" not in page.speed_table(without)
     assert "The same training" not in page.render(without)
     assert "losses" not in draw(without)
@@ -77,7 +80,7 @@ def test_page(measured, tmp_path):
     written = page.write(tmp_path / "results", tmp_path / "docs", readme)
     text = (tmp_path / "docs" / "performance.md").read_text()
     assert text.count("an abacus, 2 cores, 8 GB") == 1
-    assert "commit abc1234: comparison, general, growth, storage, breakdown, fixed." in text
+    assert "commit abc1234: comparison, general, block, growth, storage, breakdown, fixed." in text
     assert "commit def5678: agreement." in text
     assert "| grokscope | paper | 4.7 | 0.5 | 1.0e-06 | 4.0e-03 |" in text
     assert "| PyTorch loop | 110 (10.00×) | 550 (10.00×) | 2,200 (10.00×) | 2.0 s |" in text
@@ -95,7 +98,7 @@ def test_page(measured, tmp_path):
 
 
 def test_missing_measurements_are_named(tmp_path):
-    with pytest.raises(StoreError, match="has no comparison, agreement, general, growth"):
+    with pytest.raises(StoreError, match="has no comparison, agreement, general, block"):
         page.read(tmp_path)
 
 

@@ -15,7 +15,7 @@ from grokscope import priors
 from grokscope.bridge import CaptureError, ReadModule, StructuralPrior
 from grokscope.errors import SpecError
 from grokscope.measures import attention as on_attention
-from grokscope.models.minimal import normalise
+from grokscope.models.layers import normalise
 
 
 @pytest.mark.parametrize("kind", priors.PENALTIES)

@@ -19,7 +19,7 @@ from grokscope import cli, papers
 from grokscope.claims import evidence, reproduction
 from grokscope.claims.evidence import Tables, collect, read_tables
 from grokscope.claims.studies import plan
-from grokscope.engine import execution
+from grokscope.engine import planning
 from grokscope.pages import paper as page
 from grokscope.pages import reproduction as pages
 
@@ -233,9 +233,9 @@ def test_the_estimate_learns_from_the_store(runs):
     assert len(work.done) == 4
     assert len(work.left) == 2
     plain, helped = sorted(work.left, key=lambda spec: spec.prior.kind)
-    expected = execution.estimate_seconds(plain) + execution.expected_seconds(helped)
+    expected = planning.estimate_seconds(plain) + planning.expected_seconds(helped)
     total = work.slowness * expected + 2 * reproduction.STARTING
-    assert work.seconds_left() == pytest.approx(total / execution.choose_processes(work.left))
+    assert work.seconds_left() == pytest.approx(total / planning.choose_processes(work.left))
 
 
 def test_claims_know_no_paper():

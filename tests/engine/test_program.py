@@ -13,6 +13,7 @@ import pytest
 import grokscope as gs
 from grokscope.engine.program import keys_of, make_member, make_program, measure
 from grokscope.models import minimal
+from grokscope.models.layers import normalise
 from grokscope.problems.routing import cross_entropy
 
 
@@ -86,7 +87,7 @@ def test_gradients_on_the_routing(tiny, store, heads):
     values = minimal.forward(params, tokens, shape).values
 
     def losses_of(scores):
-        attention = minimal.normalise(scores, "softmax")
+        attention = normalise(scores, "softmax")
         logits = minimal.classify(params, jnp.einsum("nht,nhtd->nd", attention, values))
         return -jax.nn.log_softmax(logits)[jnp.arange(len(labels)), labels]
 

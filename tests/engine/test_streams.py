@@ -11,7 +11,8 @@ import pytest
 
 import grokscope as gs
 from grokscope.engine.program import make_member, make_program, measure
-from grokscope.models import minimal, transformer
+from grokscope.models import transformer
+from grokscope.models.layers import normalise
 
 SPEC = gs.RunSpec().replace(
     **{
@@ -61,10 +62,12 @@ def measured(tmp_path_factory):
 
 def test_a_row_judges_what_can_be_known(measured):
     form, member, params, row = measured
-    attend = partial(minimal.normalise, kind="softmax")
+    attend = partial(normalise, kind="softmax")
 
     def read(side):
-        return transformer.respond(params, jnp.asarray(side.tokens), form.problem.shape, attend)
+        return transformer.respond(
+            params, jnp.asarray(side.tokens), form.problem.shape, attend, member.numbers.model
+        )
 
     train, test = read(member.data.train), read(member.data.test)
     chances = jax.nn.log_softmax(train.logits)
@@ -94,9 +97,11 @@ def test_gradients_on_logits_are_the_judged_ones(measured):
 
     def loss(nudge):  # (n, P, H, T)
         def attend(scores):
-            return minimal.normalise(scores + nudge, "softmax")
+            return normalise(scores + nudge, "softmax")
 
-        logits = transformer.respond(params, tokens, form.problem.shape, attend).logits
+        logits = transformer.respond(
+            params, tokens, form.problem.shape, attend, member.numbers.model
+        ).logits
         return -jnp.take_along_axis(jax.nn.log_softmax(logits), labels[..., None], axis=2).sum()
 
     still = jnp.zeros((len(tokens), 11, 2, 11))

@@ -10,8 +10,8 @@ import polars as pl
 import pytest
 
 import grokscope as gs
-from grokscope.engine.program import make_member
 from grokscope.models import minimal
+from grokscope.models.roles import MLP
 from grokscope.papers.structural_inference.certificates import (
     certify,
     checks,
@@ -24,8 +24,13 @@ from grokscope.papers.structural_inference.certificates.checks import (
     update_bound,
     upper_check,
 )
-from grokscope.papers.structural_inference.certificates.inspection import draw_pairs, make_inspector
+from grokscope.papers.structural_inference.certificates.inspection import (
+    Inspected,
+    draw_pairs,
+    make_inspector,
+)
 from grokscope.papers.structural_inference.theory import spectral_norm
+from grokscope.problems.routing import build
 
 # Statements that are theorems for any weights; the others are claims about training.
 THEOREMS = {
@@ -83,7 +88,7 @@ def test_theorems_hold_on_trained_weights(base, store, variant):
     # The largest step of the MLP between two snapshots, against eta (B + lambda |W|) per step.
     optimiser, (first, second) = run.spec.optimiser, run.snapshots[1:3]
     weights = [run.weights(epoch) for epoch in (first, second)]
-    moved = np.sqrt(sum(np.sum((weights[1][n] - weights[0][n]) ** 2) for n in minimal.MLP))
+    moved = np.sqrt(sum(np.sum((weights[1][n] - weights[0][n]) ** 2) for n in MLP))
     limit = update_bound(run.spec, run.weights())
     limit += optimiser.weight_decay * float(run.curve["mlp_norm"].max())
     assert moved <= (second - first) * optimiser.lr * limit
@@ -171,11 +176,12 @@ def test_a_tiny_loss_is_not_rounded_away(base, store):
     """With logits 40 times as large most losses are below float32's rounding of the logits; the
     worst ratio must still be one of positive numbers, and below 1."""
     (run,) = gs.train(base, store, processes=1)
-    form, member = make_member(run.spec, store)
+    problem, data, numbers = build(run.spec, store)
+    inspected = Inspected(data.train, data.test, numbers)
     params = {name: jnp.asarray(array) for name, array in run.weights().items()}
     sure = {**params, **{name: 40 * params[name] for name in ("readout", "readout_bias")}}
     pairs = draw_pairs(run.spec, gs.build_task(run.spec.task, run.spec.seed))
-    seen = make_inspector(form.shape)(sure, member, jax.tree.map(jnp.asarray, pairs))
+    seen = make_inspector(problem.shape)(sure, inspected, jax.tree.map(jnp.asarray, pairs))
     assert 0 < seen["gradient_at_worst"] < seen["bound_at_worst"]
     assert 0 < seen["gradient_ratio_median"] < 1
 

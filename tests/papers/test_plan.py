@@ -8,8 +8,11 @@ from pathlib import Path
 import pytest
 
 from grokscope.claims.evidence import Tables
-from grokscope.claims.studies import plan
+from grokscope.claims.judgements import Faster
+from grokscope.claims.studies import Claim, Study, plan
+from grokscope.papers.structural_inference import figures
 from grokscope.papers.structural_inference.paper import PAPER
+from grokscope.papers.structural_inference.settings import settings
 from grokscope.spec import RunSpec
 
 
@@ -80,8 +83,14 @@ def test_every_claim_is_asked_except_those_named(scale):
 def test_the_study_of_contributing_works():
     """The example that shows how to add a study is one."""
     text = (Path(__file__).parent.parent.parent / "CONTRIBUTING.md").read_text()
-    (code,) = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
-    names: dict = {}
+    code = next(b for b in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if "STUDY =" in b)
+    names: dict = {
+        "Claim": Claim,
+        "Faster": Faster,
+        "Study": Study,
+        "draw_times": figures.draw_tickets,
+        "settings": settings,
+    }
     exec(code, names)
     study = names["STUDY"]
     planned = plan([study], "laptop")

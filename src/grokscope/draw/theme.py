@@ -35,6 +35,7 @@ PRIORS = {
     "sparsity": ARMS[5],
     "teacher": ARMS[4],
     "inferred": ARMS[7],
+    "custom": ARMS[6],
 }
 OPTIMISERS = {"adamw": ARMS[0], "sgd": ARMS[3], "lion": ARMS[3], "muon": ARMS[3]}
 HEAT = ["#F3F6FA", "#A9C7E8", "#2F6FB0", "#0B2F5C"]

@@ -94,14 +94,14 @@ def state_plateau(phases: Sequence[Phase], last: int, unit: str = "") -> str:
 
 def state_effect(claim: Claim, estimate: Estimate | None) -> str:
     """An effect with its interval; empty if there is none."""
-    from grokscope.claims.judgements import Faster, Fastest, Share
+    from grokscope.claims.judgements import Faster, Share
 
     if estimate is None:
         return ""
     value, low, high = estimate.value, estimate.low, estimate.high
     if isinstance(claim.test, Share):
         return f"{value:.0%} ({100 * low:.0f} to {100 * high:.0f} %)".replace("%", " %", 1)
-    if isinstance(claim.test, Faster | Fastest):
+    if isinstance(claim.test, Faster):
         if math.isnan(value):
             return "neither median is reached"
         if math.isinf(value):
