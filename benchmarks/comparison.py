@@ -19,10 +19,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
-from grokscope.recipes import find_recipe
-
 from benchmarks.teams import Team, one_process, process_per_core, take_turns
-from grokscope.spec import RunSpec, to_dict
+from grokscope.spec import RunSpec, find_recipe, to_dict
 from grokscope.store.files import write_arrays
 
 SCALES = {"laptop": "laptop-noise", "paper": "paper-noise"}  # name: recipe
@@ -307,7 +305,7 @@ def export_problems(spec: RunSpec, count: int, folder: Path) -> list[dict[str, A
         }
         path = folder / f"{seed}.safetensors"
         write_arrays(path, {name: np.asarray(array) for name, array in arrays.items()})
-        shape = form.problem.shape
+        shape: Any = form.problem.shape  # type: ignore[attr-defined]
         sizes = {
             "modulus": one.task.modulus,
             "examples": len(member.data.train.labels),
