@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -139,7 +141,9 @@ def test_multihead_attention(kind):
         module(x, key, key, need_weights=False, **options)
     rows = torch.tensor([[0, 5]]).expand(3, 2)
     torch.testing.assert_close(recorder.weights()[0], own, atol=1e-6, rtol=0)
-    torch.testing.assert_close(recorder.weights(rows=rows)[0], own[:, :, [0, 5]], atol=1e-6, rtol=0)
+    torch.testing.assert_close(
+        recorder.calls[0].weights(rows), own[:, :, [0, 5]], atol=1e-6, rtol=0
+    )
     (explicit,) = read_attention(module, lambda m: m(x, key, key, need_weights=False, **options))
     torch.testing.assert_close(explicit, own, atol=1e-6, rtol=0)
 
@@ -156,10 +160,10 @@ def test_rows_are_those_of_the_whole(make_gpt2, hf_batch):
     with Recorder(model, "watch", verify=True) as recorder:
         model(**hf_batch)
     rows = torch.randint(0, 9, (6, 2))
-    whole, some = recorder.weights(), recorder.weights([1], rows)
+    whole, some = recorder.weights(), recorder.calls[1].weights(rows)
     for example in range(6):
         expected = whole[1][example][:, rows[example]]
-        torch.testing.assert_close(some[0][example], expected, atol=1e-6, rtol=0)
+        torch.testing.assert_close(some[example], expected, atol=1e-6, rtol=0)
 
 
 def test_watching_changes_nothing(make_gpt2, hf_batch):
@@ -214,7 +218,7 @@ def test_a_wrong_capture_is_noticed(make_nano, batch, monkeypatch):
 
     def wrong(*args, **kwargs):
         call = calls.from_sdpa(*args, **kwargs)
-        return calls.Call(call.query, call.key, 3 * call.scale, call.mask, call.causal)
+        return dataclasses.replace(call, scale=3 * call.scale)
 
     monkeypatch.setattr(capture, "from_sdpa", wrong)
     with pytest.raises(CaptureError, match="not the model's own"):

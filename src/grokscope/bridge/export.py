@@ -1,9 +1,11 @@
-"""A lab run as an ordinary PyTorch module with equal logits, for other people's instruments.
+"""A lab run as an ordinary PyTorch module with equal logits, for use with other libraries.
 
 n examples, T positions, H heads, d width, m hidden units, V tokens, C classes.
 """
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -11,12 +13,14 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from grokscope.errors import SpecError, StoreError
-from grokscope.models.minimal import Shape
-from grokscope.store import Run
+from grokscope.store import Run, Store
+
+if TYPE_CHECKING:  # it imports JAX, which the rest of the bridge does without
+    from grokscope.models.minimal import Shape
 
 
 class ExportedModel(nn.Module):
-    """The minimal transformer of `grokscope.models.minimal`, textbook form.
+    """The minimal transformer of `grokscope.models.minimal`, in textbook form.
 
     `embedding`, `position`, `query`, `key`, `value`, `merge` (several heads only), `hidden` and
     `readout` are plain layers; `scores` (n, H, T), `pattern` (n, H, T) and `pooled` (n, d) are
@@ -37,17 +41,16 @@ class ExportedModel(nn.Module):
 
     def forward(self, tokens: Tensor, frozen: Tensor | None = None) -> Tensor:  # (n, T) -> (n, C)
         """Logits. `frozen` (n, T) takes the place of attention."""
-        heads, size = self.shape.heads, self.shape.width // self.shape.heads
+        parts = (self.shape.heads, self.shape.width // self.shape.heads)
         place = torch.arange(tokens.shape[1], device=tokens.device)
         embedded = self.embedding(tokens) + self.position(place)  # (n, T, d)
-        asked = self.query(embedded[:, -1]).unflatten(-1, (heads, size))  # (n, H, s)
-        keys = self.key(embedded).unflatten(-1, (heads, size))  # (n, T, H, s)
-        scores = self.scores(torch.einsum("nhs,nths->nht", asked, keys) / size**0.5)
+        asked = self.query(embedded[:, -1]).unflatten(-1, parts)  # (n, H, s)
+        keys = self.key(embedded).unflatten(-1, parts)  # (n, T, H, s)
+        scores = self.scores(torch.einsum("nhs,nths->nht", asked, keys) / parts[1] ** 0.5)
         frozen = self.frozen if frozen is None else frozen
         weights = self.normalise(scores) if frozen is None else _repeat(frozen, scores)
-        pattern = self.pattern(weights)
-        values = self.value(embedded).unflatten(-1, (heads, size))
-        mixed = torch.einsum("nht,nths->nhs", pattern, values).flatten(1)
+        values = self.value(embedded).unflatten(-1, parts)
+        mixed = torch.einsum("nht,nths->nhs", self.pattern(weights), values).flatten(1)
         pooled = self.pooled(self.merge(mixed))
         return self.readout(F.relu(self.hidden(pooled)))
 
@@ -60,7 +63,7 @@ class ExportedModel(nn.Module):
         return torch.where(total > 0, share, 1.0 / scores.shape[-1])
 
 
-def _repeat(frozen: Tensor, scores: Tensor) -> Tensor:
+def _repeat(frozen: Tensor, scores: Tensor) -> Tensor:  # (T,) or (n, T), (n, H, T) -> (n, H, T)
     if frozen.dim() == 2 and len(frozen) != len(scores):
         raise SpecError(
             f"This run's attention was frozen example by example; give forward(tokens, frozen) the "
@@ -72,13 +75,10 @@ def _repeat(frozen: Tensor, scores: Tensor) -> Tensor:
 def export_run(run: Run, epoch: int | None = None) -> ExportedModel:
     """The model of a finished lab run, or of one of its snapshots, as an `nn.Module`.
 
-    Attention that was frozen stays so: as one posterior where it is the same for every example,
+    Attention that was frozen stays frozen: as one posterior where it is the same for every example,
     else for the task's examples in their order (`grokscope.build_task`)."""
-    from grokscope.problems.targets import (  # JAX, which the bridge else avoids
-        find_targets,
-        shape_of,
-    )
-    from grokscope.store import Store
+    from grokscope.models.minimal import Shape
+    from grokscope.problems.targets import find_targets, shape_of
     from grokscope.tasks import build_task
 
     spec = run.spec
@@ -99,7 +99,7 @@ def export_run(run: Run, epoch: int | None = None) -> ExportedModel:
     weights = {name: torch.from_numpy(array) for name, array in run.weights(epoch).items()}
     with torch.no_grad():
         for child, layer in model.named_children():
-            name = {"merge": "output"}.get(child, child)  # other libraries take `output` themselves
+            name = "output" if child == "merge" else child  # `output` is taken in other libraries
             if isinstance(layer, nn.Embedding):
                 layer.weight.copy_(weights[name])
             elif isinstance(layer, nn.Linear):
