@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-from grokscope.bridge import CaptureError, ReadModule, read_attention
+from grokscope.bridge import CaptureError, ReadModule, capture, read_attention
 from grokscope.bridge.capture import Recorder
 
 SIZES = {
@@ -148,6 +149,35 @@ def test_multihead_attention(kind):
     torch.testing.assert_close(explicit, own, atol=1e-6, rtol=0)
 
 
+@pytest.mark.parametrize("need_weights", [True, False])
+def test_watching_multihead_attention_changes_nothing(need_weights):
+    """Dropout included; what it returns as weights as well."""
+    module = torch.nn.MultiheadAttention(16, 4, batch_first=True, dropout=0.2)
+    x = torch.randn(3, 6, 16)
+    results = []
+    for watched in (False, True):
+        torch.manual_seed(3)
+        with Recorder(module, "watch") if watched else contextlib.nullcontext():
+            output, weights = module(x, x, x, need_weights=need_weights)
+        results.append([output] + [weights] * need_weights)
+    for a, b in zip(*results, strict=True):
+        assert torch.equal(a, b)
+
+
+def test_rows_that_see_nothing_are_zero():
+    """Left padding under a causal mask; the other rows are the module's own."""
+    module = torch.nn.MultiheadAttention(16, 4, batch_first=True)
+    x = torch.randn(2, 5, 16)
+    hidden = torch.zeros(2, 5, dtype=torch.bool)
+    hidden[1, :2] = True
+    options = {"key_padding_mask": hidden, "attn_mask": torch.ones(5, 5).triu(1).bool()}
+    (ours,) = read_attention(module, lambda m: m(x, x, x, need_weights=False, **options))
+    own = module.eval()(x, x, x, average_attn_weights=False, **options)[1]
+    assert (ours[1, :, :2] == 0).all()
+    torch.testing.assert_close(ours[1, :, 2:], own[1, :, 2:], atol=1e-6, rtol=0)
+    torch.testing.assert_close(ours[0], own[0], atol=1e-6, rtol=0)
+
+
 def test_encoder_layers_skip_their_fast_path():
     layer = torch.nn.TransformerEncoderLayer(16, 4, 24, batch_first=True)
     encoder = torch.nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
@@ -214,10 +244,10 @@ def test_sinks_are_refused():
 
 def test_a_wrong_capture_is_noticed(make_nano, batch, monkeypatch):
     """If the formula did not fit the model, the model's own output would tell."""
-    from grokscope.bridge import calls, capture
+    right = capture.from_sdpa
 
-    def wrong(*args, **kwargs):
-        call = calls.from_sdpa(*args, **kwargs)
+    def wrong(given):
+        call = right(given)
         return dataclasses.replace(call, scale=3 * call.scale)
 
     monkeypatch.setattr(capture, "from_sdpa", wrong)

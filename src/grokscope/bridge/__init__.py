@@ -17,8 +17,7 @@ except ModuleNotFoundError as error:
         "grokscope.bridge needs PyTorch. Install it with: pip install 'grokscope[torch]'"
     ) from error
 
-from grokscope.bridge.calls import CaptureError
-from grokscope.bridge.capture import ReadModule, read_attention
+from grokscope.bridge.capture import CaptureError, ReadModule, read_attention
 from grokscope.bridge.export import ExportedModel, export_run
 from grokscope.bridge.observer import Observer
 from grokscope.bridge.prior import StructuralPrior

@@ -8,6 +8,8 @@ While a `Recorder` is open, it watches the three doors that nearly every transfo
 
 Fused kernels never return their weights, so weights are computed from the queries and keys that go
 in. A module that computes attention by hand is reached with `ReadModule`.
+
+B examples, H heads, K key heads (grouped queries share keys), Q chosen rows, T positions, d size.
 """
 
 from __future__ import annotations
@@ -16,22 +18,144 @@ import contextlib
 import inspect
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from typing import Any, Literal
+from unittest import mock
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from grokscope.bridge.calls import Call, CaptureError, Known, from_sdpa, from_transformers
+from grokscope.errors import GrokscopeError
 
 Mode = Literal["watch", "explicit"]
 SDPA, MULTIHEAD = F.scaled_dot_product_attention, F.multi_head_attention_forward
 POSITIONAL = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal")  # of SDPA
 SAME_TOLERANCE = 2e-3  # relative, between an attention output of the model and ours
+
+
+class CaptureError(GrokscopeError, RuntimeError):
+    """Attention that cannot be read, or is not what it should be."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """An attention call, from which its weights can be computed unless they are `known`."""
+
+    query: Tensor  # (B, H, T, d)
+    key: Tensor  # (B, K, T, d)
+    value: Tensor  # (B, K, T, d)
+    scale: float
+    mask: Tensor | None = None  # (B or 1, H or 1, T, T): bool, true is seen; or added to scores
+    causal: bool = False
+    window: int | None = None  # a causal row sees this many positions, including its own
+    padding: Tensor | None = None  # (B, T), zero where a key is padding
+    softcap: float | None = None
+    known: Tensor | None = None  # (B, H, T, T)
+
+    def weights(self, rows: Tensor | None = None) -> Tensor:  # (B, Q) -> (B, H, Q, T)
+        """softmax(scale <q, k> + mask) of the chosen rows, or of all, in float32 or wider. A row
+        that sees nothing is zero."""
+        if self.known is not None:
+            return take_rows(self.known, rows)
+        wide = torch.promote_types(self.query.dtype, torch.float32)
+        query, key = self.query.to(wide), _share(self.key.to(wide), self.query.shape[1])
+        size, _, length, _ = query.shape
+        with torch.autocast(query.device.type, enabled=False):
+            scores = take_rows(query, rows) @ key.transpose(-1, -2) * self.scale
+        if self.softcap is not None:
+            scores = torch.tanh(scores / self.softcap) * self.softcap
+        at = torch.arange(key.shape[2], device=key.device)
+        place = torch.arange(length, device=key.device)[None] if rows is None else rows
+        place = place[:, None, :, None]  # (B or 1, 1, Q, 1)
+        seen = torch.ones_like(place, dtype=torch.bool)
+        if self.causal:
+            seen = at <= place
+            if self.window is not None:
+                seen = seen & (at > place - self.window)
+        if self.padding is not None:
+            seen = seen & self.padding.bool()[:, None, None, :]
+        if self.mask is not None:
+            mask = take_rows(self.mask.expand(size, -1, length, -1), rows)
+            if mask.dtype != torch.bool:
+                scores, mask = scores + mask.to(wide), mask > -torch.inf
+            seen = seen & mask
+        any_seen = seen.any(dim=-1, keepdim=True)
+        scores = scores.masked_fill(~seen, -torch.inf).masked_fill(~any_seen, 0.0)
+        return torch.softmax(scores, dim=-1) * any_seen
+
+    def mix(self, weights: Tensor) -> Tensor:  # (B, H, T, T) -> (B, H, T, d)
+        """The output of attention with these weights."""
+        return weights.to(self.value.dtype) @ _share(self.value, weights.shape[1])
+
+
+def take_rows(tensor: Tensor, rows: Tensor | None) -> Tensor:  # (B, H, T, n), (B, Q)
+    if rows is None:
+        return tensor
+    index = rows[:, None, :, None].expand(-1, tensor.shape[1], -1, tensor.shape[3])
+    return torch.gather(tensor, 2, index)  # (B, H, Q, n)
+
+
+def _share(tensor: Tensor, heads: int) -> Tensor:  # (B, K, T, d) -> (B, H, T, d)
+    """Keys or values repeated for the query heads that share them."""
+    shared = tensor.shape[1]
+    if heads % shared:
+        raise CaptureError(f"{heads} query heads cannot share {shared} key heads.")
+    return tensor if heads == shared else tensor.repeat_interleave(heads // shared, dim=1)
+
+
+def from_sdpa(given: dict[str, Any]) -> Call:
+    """A call of torch.nn.functional.scaled_dot_product_attention, from its arguments by name."""
+    query, mask = given["query"], given.get("attn_mask")
+    if query.dim() != 4:
+        raise CaptureError(
+            f"scaled_dot_product_attention was called with queries of shape {tuple(query.shape)}; "
+            "only (batch, heads, positions, size) can be read. Name the module with ReadModule."
+        )
+    if mask is not None:
+        mask = mask[(None,) * (4 - mask.dim())]
+    scale = given.get("scale") or query.shape[-1] ** -0.5
+    return Call(query, given["key"], given["value"], scale, mask, given.get("is_causal", False))
+
+
+def from_transformers(implementation: str, given: tuple[Any, ...], options: dict[str, Any]) -> Call:
+    """A call of an attention function of Hugging Face transformers."""
+    module, query, key, value, mask = given
+    where = f"{type(module).__name__} (attention {implementation!r})"
+    if options.get("s_aux") is not None or getattr(module, "sinks", None) is not None:
+        raise CaptureError(
+            f"{where} gives part of its attention to a learnt sink, so its weights on positions do "
+            "not sum to one; grokscope cannot read it."
+        )
+    if options.get("cu_seq_lens_q") is not None:
+        raise CaptureError(f"{where} was given packed sequences; give it one sequence per row.")
+    padding = None
+    if isinstance(mask, Tensor) and mask.dim() == 2:
+        mask, padding = None, mask
+    elif hasattr(mask, "mask_mod"):  # the block mask of flex attention
+        from torch.nn.attention.flex_attention import create_mask
+
+        sizes = (len(query), 1, query.shape[2], key.shape[2])
+        mask = create_mask(mask.mask_mod, *sizes, device=str(query.device))
+    elif mask is not None and not isinstance(mask, Tensor):
+        raise CaptureError(f"{where} was given a mask of unknown type, {type(mask).__name__}.")
+    # Eager attention always gets the mask it needs. Fused kernels apply causality themselves and
+    # get no mask where there is nothing else to hide.
+    causal = False
+    if mask is None and implementation != "eager" and query.shape[2] > 1:
+        told = options.get("is_causal")
+        causal = bool(getattr(module, "is_causal", True) if told is None else told)
+    bias, scale = options.get("position_bias"), options.get("scaling")
+    if bias is not None and mask is not None and mask.dtype == torch.bool:
+        mask = torch.where(mask, bias, torch.finfo(bias.dtype).min)
+    elif bias is not None:
+        mask = bias if mask is None else mask + bias
+    scale = query.shape[-1] ** -0.5 if scale is None else float(scale)
+    window, softcap = options.get("sliding_window"), options.get("softcap")
+    return Call(query, key, value, scale, mask, causal, window, padding, softcap)
 
 
 @dataclass(frozen=True)
@@ -58,7 +182,7 @@ class Recorder(TorchFunctionMode):
     ) -> None:
         super().__init__()
         self.model, self.mode, self.read, self.verify = model, mode, read, verify
-        self.calls: list[Call | Known] = []
+        self.calls: list[Call] = []
         self._inside = False
         self._stack = contextlib.ExitStack()
 
@@ -76,7 +200,7 @@ class Recorder(TorchFunctionMode):
             super().__exit__(*error)
         self._stack.close()
 
-    def chosen(self, layers: Sequence[int] | None = None) -> list[Call | Known]:
+    def chosen(self, layers: Sequence[int] | None = None) -> list[Call]:
         """The recorded calls, all or those with the given numbers."""
         if not self.calls:
             raise CaptureError(
@@ -117,7 +241,7 @@ class Recorder(TorchFunctionMode):
         weights = call.weights()
         if not weights.requires_grad and torch.is_grad_enabled():
             weights.requires_grad_()
-        self.calls.append(Known(weights))
+        self.calls.append(replace(call, known=weights))
         return finish(call.mix(weights))
 
     def _sdpa(self, *args: Any, **kwargs: Any) -> Tensor:
@@ -140,7 +264,7 @@ class Recorder(TorchFunctionMode):
                 )
         if wanted:
             given |= {"need_weights": False, "training": given["training"] and not watched}
-        with _replaced(F, "scaled_dot_product_attention", self._sdpa):
+        with mock.patch.object(F, "scaled_dot_product_attention", self._sdpa):
             output, _ = MULTIHEAD(**given)
         if not wanted:
             return output, None
@@ -157,19 +281,21 @@ class Recorder(TorchFunctionMode):
 
         original = AttentionInterface.get_interface
 
+        def finish(mixed: Tensor) -> tuple[Tensor, None]:
+            return mixed.transpose(1, 2).contiguous(), None
+
         def get_interface(registry: Any, implementation: str, default: Callable) -> Callable:
             function = original(registry, implementation, default)
 
             def attend(*given: Any, **options: Any) -> tuple[Tensor, Tensor | None]:
                 call = from_transformers(implementation, given, options)
                 own = partial(function, *given, **options)
-                return self._attend(
-                    call, own, {"dropout": 0.0}, lambda m: (m.transpose(1, 2).contiguous(), None)
-                )
+                return self._attend(call, own, {"dropout": 0.0}, finish)
 
             return attend
 
-        self._stack.enter_context(_replaced(AttentionInterface, "get_interface", get_interface))
+        patch = mock.patch.object(AttentionInterface, "get_interface", get_interface)
+        self._stack.enter_context(patch)
 
     def _hook(self, read: ReadModule) -> None:
         found = [m for n, m in self.model.named_modules() if f".{n}".endswith(f".{read.name}")]
@@ -184,7 +310,8 @@ class Recorder(TorchFunctionMode):
                     f"ReadModule({read.name!r}) returned {what}; it must return weights of shape "
                     "(batch, heads, positions, positions)."
                 )
-            self.calls.append(Known(weights if weights.dim() == 4 else weights[:, None]))
+            weights = weights if weights.dim() == 4 else weights[:, None]
+            self.calls.append(Call(weights, weights, weights, 1.0, known=weights))  # of its shape
 
         for module in found:
             self._stack.callback(module.register_forward_hook(after).remove)
@@ -194,20 +321,8 @@ def choose(items: Sequence[Any], numbers: Sequence[int], kind: str) -> list[Any]
     count = len(items)
     for number in numbers:
         if not -count <= number < count:
-            raise CaptureError(
-                f"{kind} {number} was asked for, but there are {count}, 0 to {count - 1}."
-            )
+            raise CaptureError(f"{kind} {number} was asked for, but there are {count}, from 0.")
     return [items[number] for number in numbers]
-
-
-@contextlib.contextmanager
-def _replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
-    original = getattr(owner, name)
-    setattr(owner, name, value)
-    try:
-        yield
-    finally:
-        setattr(owner, name, original)
 
 
 def check_same(own: Any, ours: Any, padding: Tensor | None = None) -> None:

@@ -29,8 +29,7 @@ class ExportedModel(nn.Module):
 
     def __init__(self, shape: Shape, frozen: Tensor | None = None) -> None:
         super().__init__()
-        d, m = shape.width, shape.hidden
-        self.shape = shape
+        self.shape, d, m = shape, shape.width, shape.hidden
         self.embedding = nn.Embedding(shape.vocabulary, d)
         self.position = nn.Embedding(shape.length, d)
         self.query, self.key, self.value = (nn.Linear(d, d, bias=False) for _ in range(3))
@@ -47,29 +46,26 @@ class ExportedModel(nn.Module):
         asked = self.query(embedded[:, -1]).unflatten(-1, parts)  # (n, H, s)
         keys = self.key(embedded).unflatten(-1, parts)  # (n, T, H, s)
         scores = self.scores(torch.einsum("nhs,nths->nht", asked, keys) / parts[1] ** 0.5)
-        frozen = self.frozen if frozen is None else frozen
-        weights = self.normalise(scores) if frozen is None else _repeat(frozen, scores)
+        weights = self.pattern(self.attend(scores, self.frozen if frozen is None else frozen))
         values = self.value(embedded).unflatten(-1, parts)
-        mixed = torch.einsum("nht,nths->nhs", self.pattern(weights), values).flatten(1)
+        mixed = torch.einsum("nht,nths->nhs", weights, values).flatten(1)
         pooled = self.pooled(self.merge(mixed))
         return self.readout(F.relu(self.hidden(pooled)))
 
-    def normalise(self, scores: Tensor) -> Tensor:  # (n, H, T)
+    def attend(self, scores: Tensor, frozen: Tensor | None) -> Tensor:  # (n, H, T)
+        if frozen is not None:
+            if frozen.dim() == 2 and len(frozen) != len(scores):
+                raise SpecError(
+                    "This run's attention was frozen example by example; give "
+                    f"forward(tokens, frozen) the posterior of these {len(scores)} examples."
+                )
+            return frozen.expand(len(scores), -1)[:, None].expand_as(scores)
         if self.shape.attention == "softmax":
             return torch.softmax(scores, dim=-1)
         positive = F.relu(scores)
         total = positive.sum(dim=-1, keepdim=True)
         share = positive / torch.where(total > 0, total, 1.0)
         return torch.where(total > 0, share, 1.0 / scores.shape[-1])
-
-
-def _repeat(frozen: Tensor, scores: Tensor) -> Tensor:  # (T,) or (n, T), (n, H, T) -> (n, H, T)
-    if frozen.dim() == 2 and len(frozen) != len(scores):
-        raise SpecError(
-            f"This run's attention was frozen example by example; give forward(tokens, frozen) the "
-            f"posterior of these {len(scores)} examples."
-        )
-    return frozen.expand(len(scores), -1)[:, None].expand_as(scores)
 
 
 def export_run(run: Run, epoch: int | None = None) -> ExportedModel:

@@ -1,7 +1,4 @@
-"""Observer and prior in a Hugging Face `Trainer`.
-
-trainer = Trainer(model, args, ..., callbacks=[GrokscopeCallback(observer, prior)])
-"""
+"""In a Hugging Face `Trainer`: `callbacks=[GrokscopeCallback(observer, prior)]`."""
 
 from __future__ import annotations
 
@@ -10,7 +7,7 @@ from typing import Any
 from torch import nn
 from transformers import TrainerCallback
 
-from grokscope.bridge.calls import CaptureError
+from grokscope.bridge.capture import CaptureError
 from grokscope.bridge.observer import Observer
 from grokscope.bridge.prior import StructuralPrior
 from grokscope.bridge.probe import read_output
@@ -27,14 +24,11 @@ class GrokscopeCallback(TrainerCallback):
         if observer is None and prior is None:
             raise SpecError("GrokscopeCallback needs an observer, a prior, or both.")
         if observer is not None and observer.train is None:
-            raise SpecError(
-                "A Trainer shows its callbacks no batch: make the observer with Observer(train=)."
-            )
+            raise SpecError("A Trainer shows its callbacks no batch; use Observer(train=).")
         self.observer, self.prior = observer, prior
         if observer is not None and observer.prior is None:
             observer.prior = prior
-        self._step = 0
-        self._parts = 1  # batches that make up one step
+        self._step, self._parts = 0, 1  # and batches that make up one step
         self._added = self._arrived = False  # the prior, in the loss and in the gradient
         self._hooks: list[Any] = []
 

@@ -1,6 +1,4 @@
-"""The observer in a PyTorch Lightning `Trainer`.
-
-    trainer = Trainer(callbacks=[LightningObserver(observer)])
+"""In a PyTorch Lightning `Trainer`: `callbacks=[LightningObserver(observer)]`.
 
 The loss is computed in the user's own `training_step`, so that is where a prior is added, as in a
 plain loop: `with prior: ...` and `loss + prior.penalty(self.global_step, batch)`.

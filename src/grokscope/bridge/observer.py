@@ -10,6 +10,7 @@ import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,7 @@ from torch.nn.utils import get_total_norm
 
 from grokscope.bridge.capture import ReadModule, find_device, undisturbed, unwrap
 from grokscope.bridge.prior import StructuralPrior
-from grokscope.bridge.probe import Probe, Score, measure_probes, move, score_batch, take_probe
-from grokscope.bridge.selection import Informative, Query, Selection
+from grokscope.bridge.probe import Informative, Query, Score, Selection, measure_probes, take_probe
 from grokscope.engine.events import Event, EventKind, Sink, fan_out
 from grokscope.errors import SpecError, StoreError
 from grokscope.measures.outcomes import conclude
@@ -43,13 +43,13 @@ class Observer:
     query        Position(s) whose attention is read, or a function of the batch (see `Selection`).
     informative  Positions that determine the answer, or a function of the batch. Without them there
                  is no oracle; entropy, starvation, norms and phases are still measured.
-    train, test  Batches to measure on. `step` can be given another for `train`; without `test`
-                 generalisation is not measured.
+    train, test  Batches to measure on. `step` can replace `train`; without `test` generalisation is
+                 not measured.
     layers       Attention calls to read, in the order in which the model makes them, and `heads` of
                  each; all by default. They are judged by their mean (pooled mass, eq. 55).
     every        Steps between two rows.
     score        function(model, batch) -> losses (B,) or a mean loss, and right answers (B,) or
-                 None, for batches and models that `score_batch` does not understand.
+                 None, for batches and models that `probe.score_batch` does not understand.
     attention    ReadModule, for attention that is not reached otherwise.
     settings     What distinguishes your runs, besides name and seed: {"dropout": 0.1}.
     prior        The StructuralPrior in use, if any: noted with the run.
@@ -70,7 +70,7 @@ class Observer:
         layers: Sequence[int] | None = None,
         heads: Sequence[int] | None = None,
         every: int = EVERY,
-        score: Score = score_batch,
+        score: Score = None,
         attention: ReadModule | None = None,
         settings: Mapping[str, Setting] | None = None,
         seed: int = 0,
@@ -90,8 +90,7 @@ class Observer:
         self.model = unwrap(model)
         self.selection = Selection(query, informative, layers, heads, attention)
         self.train, self.test, self.score = train, test, score
-        self.prior, self.optimizer = prior, optimizer
-        self.keep_weights = keep_weights
+        self.prior, self.optimizer, self.keep_weights = prior, optimizer, keep_weights
         self.store = store if isinstance(store, Store) else Store(store)
         self.rows: list[dict[str, Any]] = []
         self.run: Run | None = None
@@ -132,20 +131,19 @@ class Observer:
         if self.ended:
             raise StoreError("This observer has finished; make a new one for another run.")
         if self.rows and step <= self.rows[-1]["epoch"]:
-            raise SpecError(
-                f"Step {step} was measured after step {self.rows[-1]['epoch']}; steps must grow."
-            )
+            raise SpecError(f"Step {step} follows step {self.rows[-1]['epoch']}; steps must grow.")
         batch = self.train if batch is None else batch
         if batch is None:
             raise SpecError("There is nothing to measure on; give a batch, or Observer(train=).")
         began, first = time.monotonic(), self.run is None
+        probe = partial(take_probe, self.model, score=self.score, selection=self.selection)
         with undisturbed(self.model), torch.enable_grad():
-            probes = [self._probe(batch, gradient=True, check=first)]
+            probes = [probe(batch, gradient=True, check=first)]
             if self.test is not None:
-                probes.append(self._probe(self.test, gradient=False, check=False))
+                probes.append(probe(self.test, gradient=False, check=False))
         if first:
             self._begin(step, probes[0].oracle)
-        row = self._row(step, probes)
+        row = self._complete(step, measure_probes(probes, self._spec.training.structure_threshold))
         self.rows.append(row)
         now = time.monotonic()
         self._segments[-1]["observing_seconds"] += now - began
@@ -169,7 +167,9 @@ class Observer:
         if failed < 0:
             outcome["ended_by"] = "its training loop"
         if self.keep_weights:
-            weights = {n: _to_numpy(tensor) for n, tensor in self.model.state_dict().items()}
+            kept = {name: tensor.detach().cpu() for name, tensor in self.model.state_dict().items()}
+            half = torch.bfloat16  # unknown to NumPy
+            weights = {n: (t.float() if t.dtype == half else t).numpy() for n, t in kept.items()}
         self.store.finish(self.run, curve, weights, outcome, {"segments": self._segments})
         self.ended = True
         self._held.close()
@@ -188,12 +188,7 @@ class Observer:
         names = dict.fromkeys(name for row in self.rows for name in row)
         return {name: _column([row.get(name) for row in self.rows], name) for name in names}
 
-    def _probe(self, batch: Any, gradient: bool, check: bool) -> Probe:
-        batch = move(batch, find_device(self.model))
-        return take_probe(self.model, batch, self.score, self.selection, gradient, check)
-
-    def _row(self, step: int, probes: list[Probe]) -> dict[str, Any]:
-        row = measure_probes(probes, self._spec.training.structure_threshold)
+    def _complete(self, step: int, row: dict[str, Any]) -> dict[str, Any]:
         for name, group in (("parameter_norm", self.model.parameters()), ("mlp_norm", self._mlp)):
             if parameters := [parameter.detach().float() for parameter in group]:
                 row[name] = get_total_norm(parameters)
@@ -269,17 +264,10 @@ def describe_optimiser(optimizer: Any) -> OptimiserSpec | None:
     return OptimiserSpec("sgd", rate, 0.0, float(group["momentum"]), warmup=0, clip=0.0)
 
 
-def _to_numpy(tensor: Tensor) -> np.ndarray:
-    tensor = tensor.detach().cpu()
-    return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
-
-
 def _plain(value: Any) -> Any:
     """Scalars as floats, tensors and lists as arrays."""
-    value = _to_numpy(value.float()) if isinstance(value, Tensor) else value
-    if isinstance(value, np.ndarray) and value.ndim == 0:
-        return float(value)
-    return np.array(value) if isinstance(value, list) else value
+    value = value.detach().float().tolist() if isinstance(value, Tensor) else value
+    return np.array(value, np.float32) if isinstance(value, list) else value
 
 
 def _column(values: list[Any], name: str) -> np.ndarray:

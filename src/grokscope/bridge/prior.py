@@ -17,13 +17,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from grokscope.bridge.calls import CaptureError
-from grokscope.bridge.capture import ReadModule, Recorder, find_device, is_compiled, unwrap
-from grokscope.bridge.probe import move, run_model
-from grokscope.bridge.selection import Informative, Query, Selection, check_rows, check_visible
+from grokscope.bridge.capture import CaptureError, ReadModule, Recorder, is_compiled, unwrap
+from grokscope.bridge.probe import Informative, Query, Selection, check_attention, move, run_model
 from grokscope.errors import SpecError, suggest
 from grokscope.priors import PENALTIES, strength_at
 from grokscope.spec import PriorKind, PriorSpec
+from grokscope.spec.fields import check, plain_numbers
 
 
 class StructuralPrior:
@@ -60,14 +59,10 @@ class StructuralPrior:
                 f"The {kind} prior needs to know where to look: name the informative positions, or "
                 "choose entropy or sparsity."
             )
-        if strength < 0 or (end and end <= start) or start < 0:
-            raise SpecError(
-                f"The prior has strength {strength}, start {start} and end {end}; strength and "
-                "start must not be negative, and end must be 0 (constant) or come after start."
-            )
         self.given, self.model = model, unwrap(model)
         self.selection = Selection(query, informative, layers, heads, attention)
-        self.spec = PriorSpec(kind=kind, strength=float(strength), start=start, end=end)
+        self.spec = plain_numbers(PriorSpec(kind, strength, start, end), PriorSpec)
+        check(self.spec, PriorSpec, "prior")
         self.last: Tensor | None = None  # the penalty before its strength, without gradient
         self._recorder: Recorder | None = None
         self._checked = False
@@ -103,24 +98,24 @@ class StructuralPrior:
 
         It is taken from the recorded forward or, without one, from a forward of its own on `batch`
         in the model's present mode. Functions of the batch need `batch` in either case."""
-        strength, device = self.strength(step), find_device(self.model)
+        strength = self.strength(step)
         recorder, self._recorder = self._recorder, None
         if strength == 0:
             self.last = None
-            return torch.zeros((), device=device)
+            return move(torch.zeros(()), self.model)
         if recorder is None:
             if batch is None:
                 raise SpecError(
                     "No forward was recorded. Run the model within `with prior:`, or give "
                     "prior.penalty(step, batch) the batch."
                 )
-            batch, recorder = move(batch, device), self._new_recorder()
+            batch, recorder = move(batch, self.model), self._new_recorder()
             with torch.compiler.set_stance("force_eager"), recorder:
                 run_model(self.model, batch)
         rows, layers = self.selection.read(recorder, batch)
         terms = []
         for weights, oracle in layers:
-            if not self._checked:
+            if not self._checked:  # later a broken model shows in its loss
                 self._check(weights, oracle, rows)
             target = self._target(weights, oracle, rows)
             terms.append(PENALTIES[self.spec.kind](weights, target).flatten())
@@ -130,10 +125,7 @@ class StructuralPrior:
         return strength * penalty
 
     def _check(self, weights: Tensor, oracle: Tensor | None, rows: Tensor) -> None:
-        """At the first step only: later a broken model shows in its loss."""
-        check_rows(weights)
-        if oracle is not None and self.spec.kind != "adversarial":
-            check_visible(weights, oracle, rows)
+        check_attention(weights, None if self.spec.kind == "adversarial" else oracle, rows)
         if torch.is_grad_enabled() and not weights.requires_grad:
             raise CaptureError(
                 "No gradient flows through the recorded attention: its parameters are frozen, or "
