@@ -4,8 +4,8 @@ Face Trainer: plain, and with the structural prior. Several seeds, CPU, minutes.
     python -m examples.gpt2_modular              # train, write results/bridge and docs/bridge.md
     python -m examples.gpt2_modular --no-train   # write the page again from the tables
 
-A sentence is `a x b y = c` with c = a + b modulo 23; x and y mean nothing. The model is initialised
-from a config, at random: nothing is downloaded.
+A sentence is `a x b y = c` with c = a + b modulo 23; x and y are distractors. The model is
+initialised at random from a config: nothing is downloaded.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ MEASURES = (
 
 
 def make_sentences(alphabet: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Tokens (n, 6) of all sentences, and which of them are trained and tested on."""
+    """Tokens (n, 6) of all sentences, and the numbers of those for training and for testing."""
     rng = np.random.default_rng(seed)
     first, second = np.divmod(np.arange(MODULUS**2), MODULUS)
     noise = rng.integers(0, alphabet, (MODULUS**2, 2))
@@ -54,7 +54,7 @@ def make_sentences(alphabet: int, seed: int) -> tuple[np.ndarray, np.ndarray, np
 
 
 def train_one(alphabet: int, seed: int, with_prior: bool, store: str | None = None) -> Any:
-    """One run, watched and stored; gives the store's entry."""
+    """One run, watched and stored; returns its entry in the store."""
     import torch
     from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainingArguments
 
@@ -131,7 +131,7 @@ def train_one(alphabet: int, seed: int, with_prior: bool, store: str | None = No
 
 
 def train_all(store: str | None) -> None:
-    """Every run, then the two tables and a note of how they came about."""
+    """Every run, then the two tables and a note of how they were obtained."""
     import torch
 
     torch.set_num_threads(1)
@@ -167,7 +167,8 @@ def read_tables() -> tuple[pl.DataFrame, pl.DataFrame, dict[str, Any]]:
 
 
 def draw(curves: pl.DataFrame) -> alt.VConcatChart:
-    """Test accuracy, and attention on the operands: every seed thin, their median strong."""
+    """Test accuracy, and attention on the operands: a thin line per seed, a bold one for the
+    median."""
     colour = alt.Color(
         "arm:N",
         scale=alt.Scale(domain=list(ARMS), range=[arm_colour(i) for i in range(2)]),
@@ -191,7 +192,7 @@ def draw(curves: pl.DataFrame) -> alt.VConcatChart:
             thin = thin.encode(x=x, y=y, color=colour, detail="seed:N")
             strong = alt.Chart(middle).mark_line(strokeWidth=2.8).encode(x=x, y=y, color=colour)
             head = f"Distractors: any of {alphabet} numbers"
-            note = f"{len(seeds)} seeds each; strong lines are medians"
+            note = f"{len(seeds)} seeds each; bold lines are medians"
             cell = (thin + strong).properties(width=330, height=190)
             cells.append(cell.properties(title=alt.Title(head, subtitle=note)))
         rows.append(alt.hconcat(*cells))
@@ -201,23 +202,24 @@ def draw(curves: pl.DataFrame) -> alt.VConcatChart:
 def render(outcomes: pl.DataFrame, about: dict[str, Any]) -> str:
     """The text of docs/bridge.md."""
     lines = [
-        "# A GPT-2 of your own, watched",
+        "# Watching a small GPT-2",
         "",
         "*Made by `python -m examples.gpt2_modular` from the tables in `results/bridge`; not "
         "edited by hand.*",
         "",
         f"A GPT-2 with one layer, two heads and width 64, initialised at random, is trained by the "
         f"Hugging Face `Trainer` for {STEPS:,} steps on sentences `a x b y = c` with "
-        f"c = a + b modulo {MODULUS}. x and y mean nothing. {_percent(FRACTION)} of the sentences "
-        "are trained on (batches of 128, AdamW, rate 0.003, decay 1). The other arm differs in one "
-        f"thing: `StructuralPrior(model, query={QUERY}, informative={list(OPERANDS)})` adds "
+        f"c = a + b modulo {MODULUS}; x and y are distractors. {_percent(FRACTION)} of the "
+        "sentences are used for training (batches of 128, AdamW, rate 0.003, decay 1). The arm "
+        "with the prior differs in one thing: "
+        f"`StructuralPrior(model, query={QUERY}, informative={list(OPERANDS)})` adds "
         f"{STRENGTH:g} * KL(oracle || attention) to the loss. Attention runs through SDPA in both, "
         "and is read from queries and keys.",
         "",
         "![Accuracy and attention of both arms](figures/bridge-gpt2.svg)",
         "",
-        "| distractors | arm | memorised | grokked | median grok step | unseen right at the end | "
-        "attention on operands |",
+        "| distractors | arm | memorised | grokked | median grok step | "
+        "accuracy on unseen sentences | attention on operands |",
         "|---|---|---|---|---|---|---|",
     ]
     for alphabet, _ in SETTINGS:
@@ -228,17 +230,17 @@ def render(outcomes: pl.DataFrame, about: dict[str, Any]) -> str:
     versions = ", ".join(f"{name} {value}" for name, value in about["versions"].items())
     lines += [
         "Memorised means that 99 % of the training sentences are right, grokked that 95 % of the "
-        f"unseen ones are, each for three rows in a row ({EVERY} steps apart). A median over runs "
-        "of which some did not grok counts those as later than any that did.",
+        f"unseen ones are, each for three consecutive rows ({EVERY} steps apart). In the median, "
+        "runs that did not grok count as later than all that did.",
         "",
         f"The setting with {MODULUS} distractors was chosen by two pilot runs with another seed "
-        f"(100), one of each arm, after which the steps were cut from 1,500 to {STEPS:,}; the one "
+        f"(100), one per arm, after which the steps were cut from 1,500 to {STEPS:,}; the one "
         "with 2 was not piloted. Nothing was changed once the runs above had begun.",
         "",
         "## How this was obtained",
         "",
-        f"{len(outcomes)} runs, {about['minutes']} minutes of training in all on one thread of a "
-        f"shared CPU, watching included. Commit {about['commit']}; {versions}.",
+        f"{len(outcomes)} runs, {about['minutes']} minutes in all on one thread of a shared CPU, "
+        f"including the measurements. Commit {about['commit']}; {versions}.",
         "",
     ]
     return "\n".join(lines)
@@ -272,7 +274,7 @@ def _verdict(alphabet: int, outcomes: pl.DataFrame) -> str:
     alike = len(plain) - sooner - later
     text = (
         f"- **Distractors from {alphabet} numbers**: with the prior {sooner} of {len(plain)} seeds "
-        f"grok sooner than without, {later} later, {alike} alike or not at all. "
+        f"grok earlier than without, {later} later; in {alike} there is no difference. "
     )
     if sooner == len(plain):
         text += "The prior makes the difference in every seed."

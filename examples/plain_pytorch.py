@@ -1,8 +1,8 @@
-"""The instruments in a plain PyTorch loop, on a model of torch.nn.MultiheadAttention.
+"""The instruments in a plain PyTorch loop, on a model with torch.nn.MultiheadAttention.
 
     python -m examples.plain_pytorch             # half a minute; then: grokscope runs
 
-The class of the sum of two numbers modulo 7, with two numbers between them that mean nothing.
+The task is the sum of two numbers modulo 7; two more numbers are distractors.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MODULUS = 7
 
 
 class Reader(nn.Module):
-    """A class token that looks at four numbers once."""
+    """A class token that attends to four numbers once."""
 
     def __init__(self, width: int = 32) -> None:
         super().__init__()
@@ -47,7 +47,7 @@ def main(steps: int = 600, store: str | None = None) -> None:
     with Observer(
         model,
         "plain PyTorch",
-        query=0,  # the class token is the only query; it stands last among the keys
+        query=0,  # the class token is the only query; it is last among the keys
         informative=[0, 2],
         test=test,
         every=25,

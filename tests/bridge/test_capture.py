@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
+
 import pytest
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-from grokscope.bridge import CaptureError, ReadModule, read_attention
+from grokscope.bridge import CaptureError, ReadModule, capture, read_attention
 from grokscope.bridge.capture import Recorder
 
 SIZES = {
@@ -139,9 +142,40 @@ def test_multihead_attention(kind):
         module(x, key, key, need_weights=False, **options)
     rows = torch.tensor([[0, 5]]).expand(3, 2)
     torch.testing.assert_close(recorder.weights()[0], own, atol=1e-6, rtol=0)
-    torch.testing.assert_close(recorder.weights(rows=rows)[0], own[:, :, [0, 5]], atol=1e-6, rtol=0)
+    torch.testing.assert_close(
+        recorder.calls[0].weights(rows), own[:, :, [0, 5]], atol=1e-6, rtol=0
+    )
     (explicit,) = read_attention(module, lambda m: m(x, key, key, need_weights=False, **options))
     torch.testing.assert_close(explicit, own, atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("need_weights", [True, False])
+def test_watching_multihead_attention_changes_nothing(need_weights):
+    """Dropout included; what it returns as weights as well."""
+    module = torch.nn.MultiheadAttention(16, 4, batch_first=True, dropout=0.2)
+    x = torch.randn(3, 6, 16)
+    results = []
+    for watched in (False, True):
+        torch.manual_seed(3)
+        with Recorder(module, "watch") if watched else contextlib.nullcontext():
+            output, weights = module(x, x, x, need_weights=need_weights)
+        results.append([output] + [weights] * need_weights)
+    for a, b in zip(*results, strict=True):
+        assert torch.equal(a, b)
+
+
+def test_rows_that_see_nothing_are_zero():
+    """Left padding under a causal mask; the other rows are the module's own."""
+    module = torch.nn.MultiheadAttention(16, 4, batch_first=True)
+    x = torch.randn(2, 5, 16)
+    hidden = torch.zeros(2, 5, dtype=torch.bool)
+    hidden[1, :2] = True
+    options = {"key_padding_mask": hidden, "attn_mask": torch.ones(5, 5).triu(1).bool()}
+    (ours,) = read_attention(module, lambda m: m(x, x, x, need_weights=False, **options))
+    own = module.eval()(x, x, x, average_attn_weights=False, **options)[1]
+    assert (ours[1, :, :2] == 0).all()
+    torch.testing.assert_close(ours[1, :, 2:], own[1, :, 2:], atol=1e-6, rtol=0)
+    torch.testing.assert_close(ours[0], own[0], atol=1e-6, rtol=0)
 
 
 def test_encoder_layers_skip_their_fast_path():
@@ -156,10 +190,10 @@ def test_rows_are_those_of_the_whole(make_gpt2, hf_batch):
     with Recorder(model, "watch", verify=True) as recorder:
         model(**hf_batch)
     rows = torch.randint(0, 9, (6, 2))
-    whole, some = recorder.weights(), recorder.weights([1], rows)
+    whole, some = recorder.weights(), recorder.calls[1].weights(rows)
     for example in range(6):
         expected = whole[1][example][:, rows[example]]
-        torch.testing.assert_close(some[0][example], expected, atol=1e-6, rtol=0)
+        torch.testing.assert_close(some[example], expected, atol=1e-6, rtol=0)
 
 
 def test_watching_changes_nothing(make_gpt2, hf_batch):
@@ -210,11 +244,11 @@ def test_sinks_are_refused():
 
 def test_a_wrong_capture_is_noticed(make_nano, batch, monkeypatch):
     """If the formula did not fit the model, the model's own output would tell."""
-    from grokscope.bridge import calls, capture
+    right = capture.from_sdpa
 
-    def wrong(*args, **kwargs):
-        call = calls.from_sdpa(*args, **kwargs)
-        return calls.Call(call.query, call.key, 3 * call.scale, call.mask, call.causal)
+    def wrong(given):
+        call = right(given)
+        return dataclasses.replace(call, scale=3 * call.scale)
 
     monkeypatch.setattr(capture, "from_sdpa", wrong)
     with pytest.raises(CaptureError, match="not the model's own"):

@@ -21,9 +21,16 @@ CASES = {
 }
 
 
+@pytest.fixture(scope="module")
+def train_lab(tiny, tmp_path_factory):
+    """A run of the lab with some fields changed, trained once for all tests."""
+    store = gs.Store(tmp_path_factory.mktemp("lab") / "runs")
+    return lambda **change: gs.train(tiny.replace(**change), store, processes=1)[0]
+
+
 @pytest.mark.parametrize("change", CASES.values(), ids=CASES)
-def test_logits_and_attention_are_equal(tiny, store, change):
-    (run,) = gs.train(tiny.replace(**change), store, processes=1)
+def test_logits_and_attention_are_equal(train_lab, change):
+    run = train_lab(**change)
     data = gs.build_task(run.spec.task, run.spec.seed)
     for epoch in (None, *run.snapshots):
         params = {name: jnp.asarray(array) for name, array in run.weights(epoch).items()}
@@ -41,11 +48,10 @@ def keep(module, inputs, output):
 
 
 @pytest.mark.parametrize("positions", ["fixed", "random"])
-def test_frozen_attention_stays_frozen(tiny, store, positions):
+def test_frozen_attention_stays_frozen(train_lab, positions):
     """Its accuracy is the lab's; without the posterior that is per example, a sentence."""
-    spec = tiny.replace(**{"interventions.frozen_attention": "oracle", "task.positions": positions})
-    (run,) = gs.train(spec, store, processes=1)
-    data = gs.build_task(spec.task, spec.seed)
+    run = train_lab(**{"interventions.frozen_attention": "oracle", "task.positions": positions})
+    data = gs.build_task(run.spec.task, run.spec.seed)
     model = export_run(run)
     tokens = torch.from_numpy(data.tokens).long()
     with torch.no_grad():
@@ -62,10 +68,10 @@ def test_only_lab_runs_with_weights(tiny, store):
         export_run(run)
 
 
-def test_nnsight_takes_it_from_there(tiny, store):
+def test_nnsight_takes_it_from_there(train_lab):
     """The example of docs/your-model.md: switch the weight on a distractor off and see."""
     nnsight = pytest.importorskip("nnsight")
-    (run,) = gs.train(tiny, store, processes=1)
+    run = train_lab()
     model = export_run(run)
     tokens = torch.from_numpy(gs.build_task(run.spec.task, run.spec.seed).tokens).long()
     traced = nnsight.NNsight(model)

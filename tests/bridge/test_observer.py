@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -14,8 +16,9 @@ import numpy as np
 
 from grokscope import cli
 from grokscope.bridge import CaptureError, Observer, ReadModule, StructuralPrior
-from grokscope.bridge.scoring import move
+from grokscope.bridge.probe import move
 from grokscope.draw.charts import CHARTS
+from grokscope.engine.events import Event
 from grokscope.errors import SpecError, StoreError
 from grokscope.pages.reading import group_runs
 from grokscope.pages.run import AGAIN, WATCHED, render_page
@@ -216,7 +219,7 @@ def test_certificates_that_apply(finished):
 
 def test_a_watched_run_is_not_a_lab_run(finished, store):
     run, _ = finished
-    with pytest.raises(SpecError, match=r"model of your own .* \(mine\)"):
+    with pytest.raises(SpecError, match=f"Run {run.id} is a model of your own that was watched"):
         _ = run.spec
     assert run.about.id == run.id
 
@@ -284,15 +287,63 @@ def test_trained_again_and_resumed(make_nano, batch, store):
     assert len(list((store.root / "set-aside").iterdir())) == 1
 
 
+def test_sinks_get_every_row(make_nano, batch, store):
+    """As plain numbers, once each, in the order in which they come; several sinks, or one."""
+    events, kinds = [], []
+    sinks = [events.append, lambda event: kinds.append(event.kind)]
+    run = watch(make_nano(), batch, store, steps=40, sinks=sinks).finish()
+    assert kinds == ["started", "advanced", "advanced", "advanced", "finished"]
+    assert [event.epoch for event in events] == [0, 0, 20, 40, 40]
+    assert [len(event.rows) for event in events] == [0, 1, 1, 1, 0]
+    for event in events:
+        assert event.run == run.id
+        assert Event.from_json(event.to_json()) == event
+    rows = [row for event in events for row in event.rows]
+    for name in run.curve.columns:
+        expected = np.array(run.curve[name].to_list())
+        np.testing.assert_allclose([row[name] for row in rows], expected, rtol=1e-6)
+
+
+def test_sinks_of_a_resumed_run(make_nano, batch, store):
+    model, events = make_nano(), []
+    for step in (0, 100):
+        observer = Observer(model, "mine", store=store, sinks=events.append)
+        observer.measure(step, batch)
+        observer.__exit__(KeyboardInterrupt, None, None)
+    assert [event.kind for event in events] == ["started", "advanced", "resumed", "advanced"]
+    assert [row["epoch"] for row in events[2].rows] == [0]
+    assert [row["epoch"] for row in events[3].rows] == [100]
+
+
+def test_no_jax():
+    """A user's own model needs none of the lab's machinery, with sinks or without."""
+    code = """
+import sys
+sys.modules["jax"] = None
+import tempfile, torch
+from grokscope.bridge import Observer, StructuralPrior
+model = torch.nn.MultiheadAttention(8, 2, batch_first=True)
+score = lambda model, x: (model(x, x, x)[0].square().mean(dim=(1, 2)), None)
+sinks = [lambda event: print(event.kind)]
+store = tempfile.mkdtemp()
+with Observer(model, "mine", informative=[0], score=score, store=store, sinks=sinks) as observer:
+    observer.measure(0, torch.randn(3, 4, 8))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout.split() == ["started", "advanced", "finished"], done.stderr
+
+
 def test_a_run_that_breaks_is_failed(make_nano, batch, store):
-    model = make_nano()
-    observer = Observer(model, "mine", informative=[0, 2], store=store)
+    model, kinds = make_nano(), []
+    tell = lambda event: kinds.append((event.kind, len(event.rows)))  # noqa: E731
+    observer = Observer(model, "mine", informative=[0, 2], store=store, sinks=tell)
     observer.measure(0, batch)
     with torch.no_grad():
         model.head.weight[0, 0] = torch.nan
     observer.measure(100, batch)
     (run,) = store.runs()
     assert (run.status, run.outcome["failed_at"]) == ("failed", 100)
+    assert kinds == [("started", 0), ("advanced", 1), ("failed", 1)]
     assert observer.step(200, batch) is None
     assert render_page(group_runs([run]))
 
@@ -336,7 +387,8 @@ def test_other_batches_and_models(make_gpt2, hf_batch, store):
     assert free.measure(0, given)["divergence"] == pytest.approx(fixed["divergence"])
     loss = model.eval()(**hf_batch).loss.item()
     assert fixed["train_loss"] == pytest.approx(loss, rel=1e-5)
-    nested = move({"a": given["places"], "b": [given["labels"], "text"]}, torch.device("meta"))
+    elsewhere = torch.nn.Linear(1, 1, device="meta")
+    nested = move({"a": given["places"], "b": [given["labels"], "text"]}, elsewhere)
     assert (nested["a"].device.type, nested["b"][0].device.type) == ("meta", "meta")
     assert nested["b"][1] == "text"
 

@@ -165,19 +165,26 @@ def test_bad_input_gets_a_sentence(make_nano, batch):
     model = make_nano()
     with pytest.raises(SpecError, match=r"'orcale' is unknown. Did you mean oracle"):
         StructuralPrior(model, kind="orcale", informative=[0])
+    with pytest.raises(SpecError, match="'custom' is unknown"):
+        StructuralPrior(model, kind="custom", informative=[0])
+    with pytest.raises(SpecError, match=r"prior\.strength is -1\.0; it must be 0 or more"):
+        StructuralPrior(model, informative=[0], strength=-1)
     with pytest.raises(SpecError, match="needs to know where to look"):
         StructuralPrior(model)
     with pytest.raises(SpecError, match=r"Give yours to grokscope\.tasks\.infer_posterior"):
         StructuralPrior(model, kind="inferred")
-    with pytest.raises(SpecError, match="end must be 0"):
+    with pytest.raises(SpecError, match=r"prior\.end is 3; it must be 0 \(constant\) or later"):
         StructuralPrior(model, informative=[0], start=5, end=3)
     for options, sentence in (
         ({"informative": [0, 40]}, "informative position 40 is out of range: .* 9 positions"),
-        ({"layers": [5]}, "Layer 5 was asked for, but the model has 2 attention calls"),
+        ({"layers": [5]}, "Layer 5 was asked for, but there are 2"),
         ({"heads": [2]}, "Head 2 was asked for, but there are 2"),
         ({"informative": lambda given: torch.ones(6, 9)}, "do not sum to one"),
         ({"informative": lambda given: torch.zeros(6, 9) > 0}, "names no position"),
-        ({"informative": lambda given: torch.zeros(4, 2).long()}, "4 rows for 6 examples"),
+        (
+            {"informative": lambda given: torch.zeros(4, 2).long()},
+            r"returned shape \(4, 2\); .* \(6, k\)",
+        ),
     ):
         with pytest.raises(CaptureError, match=sentence):
             penalty_of(model, batch, **options)
@@ -194,7 +201,7 @@ def test_bad_input_gets_a_sentence(make_nano, batch):
     with pytest.raises(CaptureError, match="sums to 2 in some row, not to one"):
         penalty_of(make_nano(fused=False), batch, attention=doubled)
     broken = ReadModule("attn_dropout", lambda module, inputs, output: inputs[0] * torch.nan)
-    with pytest.raises(CaptureError, match="not finite"):
+    with pytest.raises(CaptureError, match="sums to nan in some row"):
         penalty_of(make_nano(fused=False), batch, attention=broken)
     with pytest.raises(CaptureError, match="whole numbers"):
         StructuralPrior(model, informative=[0.5])

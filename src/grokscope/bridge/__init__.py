@@ -1,14 +1,8 @@
-"""The instruments on a model of your own, in PyTorch.
+"""The instruments on a model of your own, in PyTorch. Nothing else of grokscope imports PyTorch.
 
-    from grokscope.bridge import Observer
-
-    observer = Observer(model, "my run", query=-1, informative=[0, 2], test=held_out_batch)
-    ...
-    observer.step(step, batch)  # in the training loop; every 100th step is measured
-    ...
-    observer.finish()
-
-Nothing else of grokscope imports PyTorch.
+observer = Observer(model, "my run", query=-1, informative=[0, 2], test=held_out_batch)
+observer.step(step, batch)  # in the training loop; every 100th step is measured
+observer.finish()
 """
 
 from __future__ import annotations
@@ -20,8 +14,7 @@ try:
     import torch as _torch  # noqa: F401
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError(
-        "grokscope.bridge needs PyTorch, which is not installed. "
-        "Install it with: pip install 'grokscope[torch]'"
+        "grokscope.bridge needs PyTorch. Install it with: pip install 'grokscope[torch]'"
     ) from error
 
 from grokscope.bridge.capture import CaptureError, ReadModule, read_attention
@@ -45,12 +38,19 @@ __all__ = [
     "read_attention",
 ]
 
-
-# Importing these libraries takes seconds.
-_ON_DEMAND = {"GrokscopeCallback": "huggingface", "LightningObserver": "lightning"}
+_ON_DEMAND = {  # module and package: importing these libraries takes seconds
+    "GrokscopeCallback": ("huggingface", "'grokscope[torch]'"),
+    "LightningObserver": ("lightning", "pytorch-lightning"),
+}
 
 
 def __getattr__(name: str) -> Any:
-    if name in _ON_DEMAND:
-        return getattr(importlib.import_module(f"grokscope.bridge.{_ON_DEMAND[name]}"), name)
-    raise AttributeError(f"module 'grokscope.bridge' has no attribute {name!r}")
+    if name not in _ON_DEMAND:
+        raise AttributeError(f"module 'grokscope.bridge' has no attribute {name!r}")
+    module, package = _ON_DEMAND[name]
+    try:
+        return getattr(importlib.import_module(f"grokscope.bridge.{module}"), name)
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            f"{name} needs {error.name}. Install it with: pip install {package}"
+        ) from error

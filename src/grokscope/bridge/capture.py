@@ -1,6 +1,6 @@
-"""How the attention of a model is reached, without changing the model.
+"""How the attention of a model is reached without changing the model.
 
-While a `Recorder` is open, three doors are watched through which nearly every transformer goes:
+While a `Recorder` is open, it watches the three doors that nearly every transformer goes through:
 
 - torch.nn.functional.scaled_dot_product_attention (nanoGPT, timm, most hand-written models);
 - torch.nn.functional.multi_head_attention_forward (torch.nn.MultiheadAttention);
@@ -8,34 +8,154 @@ While a `Recorder` is open, three doors are watched through which nearly every t
 
 Fused kernels never return their weights, so weights are computed from the queries and keys that go
 in. A module that computes attention by hand is reached with `ReadModule`.
+
+B examples, H heads, K key heads (grouped queries share keys), Q chosen rows, T positions, d size.
 """
 
 from __future__ import annotations
 
 import contextlib
+import inspect
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain
 from typing import Any, Literal
+from unittest import mock
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from grokscope.bridge.calls import (
-    Call,
-    CaptureError,
-    bind_multihead,
-    from_multihead,
-    from_sdpa,
-    from_transformers,
-)
+from grokscope.errors import GrokscopeError
 
-__all__ = ["CaptureError", "ReadModule", "Recorder", "read_attention"]
+Mode = Literal["watch", "explicit"]
+SDPA, MULTIHEAD = F.scaled_dot_product_attention, F.multi_head_attention_forward
+POSITIONAL = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal")  # of SDPA
+SAME_TOLERANCE = 2e-3  # relative, between an attention output of the model and ours
 
-SUM_TOLERANCE = 2e-3  # of a row of probabilities; half precision rounds to a thousandth
-SAME_TOLERANCE = 2e-3  # relative, between the model's logits with its own attention and with ours
+
+class CaptureError(GrokscopeError, RuntimeError):
+    """Attention that cannot be read, or is not what it should be."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """An attention call, from which its weights can be computed unless they are `known`."""
+
+    query: Tensor  # (B, H, T, d)
+    key: Tensor  # (B, K, T, d)
+    value: Tensor  # (B, K, T, d)
+    scale: float
+    mask: Tensor | None = None  # (B or 1, H or 1, T, T): bool, true is seen; or added to scores
+    causal: bool = False
+    window: int | None = None  # a causal row sees this many positions, including its own
+    padding: Tensor | None = None  # (B, T), zero where a key is padding
+    softcap: float | None = None
+    known: Tensor | None = None  # (B, H, T, T)
+
+    def weights(self, rows: Tensor | None = None) -> Tensor:  # (B, Q) -> (B, H, Q, T)
+        """softmax(scale <q, k> + mask) of the chosen rows, or of all, in float32 or wider. A row
+        that sees nothing is zero."""
+        if self.known is not None:
+            return take_rows(self.known, rows)
+        wide = torch.promote_types(self.query.dtype, torch.float32)
+        query, key = self.query.to(wide), _share(self.key.to(wide), self.query.shape[1])
+        size, _, length, _ = query.shape
+        with torch.autocast(query.device.type, enabled=False):
+            scores = take_rows(query, rows) @ key.transpose(-1, -2) * self.scale
+        if self.softcap is not None:
+            scores = torch.tanh(scores / self.softcap) * self.softcap
+        at = torch.arange(key.shape[2], device=key.device)
+        place = torch.arange(length, device=key.device)[None] if rows is None else rows
+        place = place[:, None, :, None]  # (B or 1, 1, Q, 1)
+        seen = torch.ones_like(place, dtype=torch.bool)
+        if self.causal:
+            seen = at <= place
+            if self.window is not None:
+                seen = seen & (at > place - self.window)
+        if self.padding is not None:
+            seen = seen & self.padding.bool()[:, None, None, :]
+        if self.mask is not None:
+            mask = take_rows(self.mask.expand(size, -1, length, -1), rows)
+            if mask.dtype != torch.bool:
+                scores, mask = scores + mask.to(wide), mask > -torch.inf
+            seen = seen & mask
+        any_seen = seen.any(dim=-1, keepdim=True)
+        scores = scores.masked_fill(~seen, -torch.inf).masked_fill(~any_seen, 0.0)
+        return torch.softmax(scores, dim=-1) * any_seen
+
+    def mix(self, weights: Tensor) -> Tensor:  # (B, H, T, T) -> (B, H, T, d)
+        """The output of attention with these weights."""
+        return weights.to(self.value.dtype) @ _share(self.value, weights.shape[1])
+
+
+def take_rows(tensor: Tensor, rows: Tensor | None) -> Tensor:  # (B, H, T, n), (B, Q)
+    if rows is None:
+        return tensor
+    index = rows[:, None, :, None].expand(-1, tensor.shape[1], -1, tensor.shape[3])
+    return torch.gather(tensor, 2, index)  # (B, H, Q, n)
+
+
+def _share(tensor: Tensor, heads: int) -> Tensor:  # (B, K, T, d) -> (B, H, T, d)
+    """Keys or values repeated for the query heads that share them."""
+    shared = tensor.shape[1]
+    if heads % shared:
+        raise CaptureError(f"{heads} query heads cannot share {shared} key heads.")
+    return tensor if heads == shared else tensor.repeat_interleave(heads // shared, dim=1)
+
+
+def from_sdpa(given: dict[str, Any]) -> Call:
+    """A call of torch.nn.functional.scaled_dot_product_attention, from its arguments by name."""
+    query, mask = given["query"], given.get("attn_mask")
+    if query.dim() != 4:
+        raise CaptureError(
+            f"scaled_dot_product_attention was called with queries of shape {tuple(query.shape)}; "
+            "only (batch, heads, positions, size) can be read. Name the module with ReadModule."
+        )
+    if mask is not None:
+        mask = mask[(None,) * (4 - mask.dim())]
+    scale = given.get("scale") or query.shape[-1] ** -0.5
+    return Call(query, given["key"], given["value"], scale, mask, given.get("is_causal", False))
+
+
+def from_transformers(implementation: str, given: tuple[Any, ...], options: dict[str, Any]) -> Call:
+    """A call of an attention function of Hugging Face transformers."""
+    module, query, key, value, mask = given
+    where = f"{type(module).__name__} (attention {implementation!r})"
+    if options.get("s_aux") is not None or getattr(module, "sinks", None) is not None:
+        raise CaptureError(
+            f"{where} gives part of its attention to a learnt sink, so its weights on positions do "
+            "not sum to one; grokscope cannot read it."
+        )
+    if options.get("cu_seq_lens_q") is not None:
+        raise CaptureError(f"{where} was given packed sequences; give it one sequence per row.")
+    padding = None
+    if isinstance(mask, Tensor) and mask.dim() == 2:
+        mask, padding = None, mask
+    elif hasattr(mask, "mask_mod"):  # the block mask of flex attention
+        from torch.nn.attention.flex_attention import create_mask
+
+        sizes = (len(query), 1, query.shape[2], key.shape[2])
+        mask = create_mask(mask.mask_mod, *sizes, device=str(query.device))
+    elif mask is not None and not isinstance(mask, Tensor):
+        raise CaptureError(f"{where} was given a mask of unknown type, {type(mask).__name__}.")
+    # Eager attention always gets the mask it needs. Fused kernels apply causality themselves and
+    # get no mask where there is nothing else to hide.
+    causal = False
+    if mask is None and implementation != "eager" and query.shape[2] > 1:
+        told = options.get("is_causal")
+        causal = bool(getattr(module, "is_causal", True) if told is None else told)
+    bias, scale = options.get("position_bias"), options.get("scaling")
+    if bias is not None and mask is not None and mask.dtype == torch.bool:
+        mask = torch.where(mask, bias, torch.finfo(bias.dtype).min)
+    elif bias is not None:
+        mask = bias if mask is None else mask + bias
+    scale = query.shape[-1] ** -0.5 if scale is None else float(scale)
+    window, softcap = options.get("sliding_window"), options.get("softcap")
+    return Call(query, key, value, scale, mask, causal, window, padding, softcap)
 
 
 @dataclass(frozen=True)
@@ -51,25 +171,18 @@ class ReadModule:
 class Recorder(TorchFunctionMode):
     """Records every attention call while it is open.
 
-    `watch` keeps queries and keys and leaves the computation as it is; weights of single rows can
-    be had from them, with gradients, within the user's own training step. `explicit` computes the
-    output from weights that are kept in the graph, so that a loss can be differentiated with
-    respect to each of them: for probes only.
+    `watch` leaves the computation as it is and keeps queries and keys, from which single rows can
+    be computed, with gradients, in the user's own training step. `explicit`, for probes, computes
+    the output from weights that stay in the graph, so that a loss can be differentiated with
+    respect to them. `verify` compares each output with that of the model's own kernel.
     """
 
     def __init__(
-        self,
-        model: nn.Module,
-        mode: Literal["watch", "explicit"],
-        read: ReadModule | None = None,
-        verify: bool = False,
+        self, model: nn.Module, mode: Mode, read: ReadModule | None = None, verify: bool = False
     ) -> None:
         super().__init__()
-        self.verify = verify  # hold every watched call against the kernel's own result
-        self.model = model
-        self.mode = mode
-        self.read = read
-        self.calls: list[Call | Tensor] = []
+        self.model, self.mode, self.read, self.verify = model, mode, read, verify
+        self.calls: list[Call] = []
         self._inside = False
         self._stack = contextlib.ExitStack()
 
@@ -77,9 +190,9 @@ class Recorder(TorchFunctionMode):
         self.calls = []
         if self.read is not None:
             self._hook(self.read)
-            return self
-        self._patch_transformers()
-        super().__enter__()
+        else:
+            self._patch_transformers()
+            super().__enter__()
         return self
 
     def __exit__(self, *error: Any) -> None:
@@ -87,95 +200,79 @@ class Recorder(TorchFunctionMode):
             super().__exit__(*error)
         self._stack.close()
 
-    def weights(self, layers: Sequence[int] | None = None, rows: Tensor | None = None) -> list[Any]:
-        """Weights (B, H, Q, T) of each chosen call, of all rows or of the named ones (B, Q)."""
-        found = []
-        for layer in range(max(len(self.calls), 1)) if layers is None else layers:
-            call = self._find(layer)
-            if isinstance(call, Call):
-                found.append(call.weights(rows))
-            elif rows is None:
-                found.append(call)
-            else:
-                index = rows[:, None, :, None].expand(-1, call.shape[1], -1, call.shape[3])
-                found.append(torch.gather(call, 2, index))
-        return found
-
-    def size(self, layers: Sequence[int] | None = None) -> tuple[int, int]:
-        """Examples, and positions that could ask."""
-        call = self._find(0 if layers is None else layers[0])
-        shape = call.query.shape if isinstance(call, Call) else call.shape
-        return shape[0], shape[2]
-
-    def _find(self, layer: int) -> Call | Tensor:
+    def chosen(self, layers: Sequence[int] | None = None) -> list[Call]:
+        """The recorded calls, all or those with the given numbers."""
         if not self.calls:
             raise CaptureError(
-                f"No attention was seen in a forward of {type(self.model).__name__}. Its attention "
-                "is not computed by scaled_dot_product_attention, nn.MultiheadAttention or the "
-                "interface of transformers, or it has none; reach it with "
-                "attention=ReadModule(name, function)."
+                f"No attention was seen in a forward of {type(self.model).__name__}. If it uses "
+                "neither scaled_dot_product_attention nor nn.MultiheadAttention nor the interface "
+                "of transformers, reach it with attention=ReadModule(name, function)."
             )
-        if not -len(self.calls) <= layer < len(self.calls):
-            raise CaptureError(
-                f"Layer {layer} was asked for, but the model has {len(self.calls)} attention "
-                f"calls, 0 to {len(self.calls) - 1}."
-            )
-        return self.calls[layer]
+        return self.calls if layers is None else choose(self.calls, layers, "Layer")
+
+    def weights(self, layers: Sequence[int] | None = None) -> list[Tensor]:  # (B, H, T, T) each
+        return [call.weights() for call in self.chosen(layers)]
 
     # The doors
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        if self._inside:
-            return func(*args, **kwargs)
-        if func is F.scaled_dot_product_attention:
-            return self._sdpa(args, kwargs)
-        if func is F.multi_head_attention_forward:
+        if not self._inside and func is SDPA:
+            return self._sdpa(*args, **kwargs)
+        if not self._inside and func is MULTIHEAD:
             return self._multihead(args, kwargs)
         return func(*args, **kwargs)
 
-    def _sdpa(self, args: Any, kwargs: Any) -> Tensor:
-        call = from_sdpa(*args, **kwargs)
-        given = dict(zip(("query", "key", "value", "attn_mask", "dropout_p"), args, strict=False))
-        given |= kwargs | {"is_causal": call.causal}
-        if self.mode == "explicit":
-            return self._mix(call, given["value"])
-        self.calls.append(call)
-        if self.verify:
-            with torch.no_grad():
-                own = F.scaled_dot_product_attention(**{**given, "dropout_p": 0.0})
-                check_same(own, _combine(call.weights(), given["value"]))
-        return F.scaled_dot_product_attention(*args, **kwargs)
-
-    def _multihead(self, args: Any, kwargs: Any) -> tuple[Any, Any]:
-        given = bind_multihead(args, kwargs)
-        call, value = from_multihead(given)
-        if self.mode == "watch":
-            self.calls.append(call)
+    def _attend(
+        self, call: Call, own: Callable, quiet: dict[str, float], finish: Callable[[Tensor], Any]
+    ) -> Any:
+        """Record a call. `own()` is the model's own computation, `own(**quiet)` the same without
+        dropout, and `finish` gives an output (B, H, T, d) the form of its result."""
+        self._inside = True  # a kernel may go through another door
+        try:
             if self.verify:
-                shown = {"need_weights": True, "average_attn_weights": False, "is_causal": False}
                 with torch.no_grad():
-                    still = {**given, **shown, "training": False}
-                    check_same(F.multi_head_attention_forward(**still)[1], call.weights())
-            return F.multi_head_attention_forward(*args, **kwargs)
-        # The weights that the function itself returns are a copy that its output does not depend
-        # on: a loss has no gradient with respect to them.
-        mixed = self._mix(call, value).permute(2, 0, 1, 3).flatten(2)  # (T, B, E)
-        output = F.linear(mixed, given["out_proj_weight"], given["out_proj_bias"])
-        weights: Any = self.calls[-1]
-        if given["query"].dim() == 2:
-            output, weights = output[:, 0], weights[0]
-        if not given["need_weights"]:
-            return output, None
-        return output, weights.mean(dim=-3) if given["average_attn_weights"] else weights
-
-    def _mix(self, call: Call, value: Tensor) -> Tensor:  # value (B, K, T, d) -> (B, H, T, d)
-        """The output of attention from weights that stay in the graph."""
+                    check_same(own(**quiet), finish(call.mix(call.weights())), call.padding)
+            if self.mode == "watch":
+                self.calls.append(call)
+                return own()
+        finally:
+            self._inside = False
         weights = call.weights()
         if not weights.requires_grad and torch.is_grad_enabled():
             weights.requires_grad_()
-        self.calls.append(weights)
-        return _combine(weights, value)
+        self.calls.append(replace(call, known=weights))
+        return finish(call.mix(weights))
+
+    def _sdpa(self, *args: Any, **kwargs: Any) -> Tensor:
+        given = dict(zip(POSITIONAL, args, strict=False)) | kwargs
+        call, own = from_sdpa(given), partial(SDPA, **given)
+        return self._attend(call, own, {"dropout_p": 0.0}, lambda mixed: mixed)
+
+    def _multihead(self, args: Any, kwargs: Any) -> tuple[Tensor, Tensor | None]:
+        """Without `need_weights` it goes through SDPA. With it, the weights that it returns are a
+        copy that its output does not depend on."""
+        bound = inspect.signature(MULTIHEAD).bind(*args, **kwargs)
+        bound.apply_defaults()
+        given = bound.arguments
+        wanted, watched = given["need_weights"], self.mode == "watch"
+        for name in ("bias_k", "bias_v", "static_k", "static_v", "add_zero_attn"):
+            if given[name] is not None and given[name] is not False:
+                raise CaptureError(
+                    f"nn.MultiheadAttention with {name} has keys that belong to no position of the "
+                    "sequence; grokscope cannot read it."
+                )
+        if wanted:
+            given |= {"need_weights": False, "training": given["training"] and not watched}
+        with mock.patch.object(F, "scaled_dot_product_attention", self._sdpa):
+            output, _ = MULTIHEAD(**given)
+        if not wanted:
+            return output, None
+        if watched:
+            return MULTIHEAD(*args, **kwargs)
+        weights = self.calls[-1].weights()  # (B, H, T, T)
+        weights = weights if given["query"].dim() == 3 else weights[0]
+        return output, weights.mean(dim=-3) if given["average_attn_weights"] else weights
 
     def _patch_transformers(self) -> None:
         if "transformers.modeling_utils" not in sys.modules:
@@ -184,42 +281,24 @@ class Recorder(TorchFunctionMode):
 
         original = AttentionInterface.get_interface
 
+        def finish(mixed: Tensor) -> tuple[Tensor, None]:
+            return mixed.transpose(1, 2).contiguous(), None
+
         def get_interface(registry: Any, implementation: str, default: Callable) -> Callable:
             function = original(registry, implementation, default)
 
-            def attend(
-                module: nn.Module,
-                query: Tensor,
-                key: Tensor,
-                value: Tensor,
-                mask: Any,
-                **options: Any,
-            ) -> tuple[Tensor, Tensor | None]:
-                call = from_transformers(implementation, module, query, key, mask, options)
-                if self.mode == "explicit":
-                    output = self._mix(call, value)
-                    return output.transpose(1, 2).contiguous(), None
-                self.calls.append(call)
-                self._inside = True  # the kernel below goes through another door
-                try:
-                    if self.verify:
-                        with torch.no_grad():
-                            still = {**options, "dropout": 0.0}
-                            own = function(module, query, key, value, mask, **still)[0]
-                            ours = _combine(call.weights(), value).transpose(1, 2)
-                            check_same(own, ours)
-                    return function(module, query, key, value, mask, **options)
-                finally:
-                    self._inside = False
+            def attend(*given: Any, **options: Any) -> tuple[Tensor, Tensor | None]:
+                call = from_transformers(implementation, given, options)
+                own = partial(function, *given, **options)
+                return self._attend(call, own, {"dropout": 0.0}, finish)
 
             return attend
 
-        AttentionInterface.get_interface = get_interface
-        self._stack.callback(setattr, AttentionInterface, "get_interface", original)
+        patch = mock.patch.object(AttentionInterface, "get_interface", get_interface)
+        self._stack.enter_context(patch)
 
     def _hook(self, read: ReadModule) -> None:
-        named = dict(self.model.named_modules())
-        found = [m for n, m in named.items() if n == read.name or n.endswith(f".{read.name}")]
+        found = [m for n, m in self.model.named_modules() if f".{n}".endswith(f".{read.name}")]
         if not found:
             raise CaptureError(f"No module of the model has a name that ends in {read.name!r}.")
 
@@ -231,117 +310,76 @@ class Recorder(TorchFunctionMode):
                     f"ReadModule({read.name!r}) returned {what}; it must return weights of shape "
                     "(batch, heads, positions, positions)."
                 )
-            self.calls.append(weights if weights.dim() == 4 else weights[:, None])
+            weights = weights if weights.dim() == 4 else weights[:, None]
+            self.calls.append(Call(weights, weights, weights, 1.0, known=weights))  # of its shape
 
         for module in found:
             self._stack.callback(module.register_forward_hook(after).remove)
 
 
-def _combine(weights: Tensor, value: Tensor) -> Tensor:  # (B, H, T, T), (B, K, T, d)
-    heads, shared = weights.shape[1], value.shape[1]
-    if heads != shared:
-        value = value.repeat_interleave(heads // shared, dim=1)
-    return weights.to(value.dtype) @ value
+def choose(items: Sequence[Any], numbers: Sequence[int], kind: str) -> list[Any]:
+    count = len(items)
+    for number in numbers:
+        if not -count <= number < count:
+            raise CaptureError(f"{kind} {number} was asked for, but there are {count}, from 0.")
+    return [items[number] for number in numbers]
 
 
-def check_rows(weights: Tensor) -> None:  # (B, H, Q, T)
-    """Attention must be finite, not negative, and sum to one."""
-    weights = weights.detach()
-    if not torch.isfinite(weights).all():
+def check_same(own: Any, ours: Any, padding: Tensor | None = None) -> None:
+    """Compare the output of an attention call with the one that the captured weights give."""
+    own, ours = (out[0] if isinstance(out, tuple) else out for out in (own, ours))
+    if padding is not None:  # (B, T): flash attention leaves out the rows that are padding
+        own, ours = own[padding.bool()], ours[padding.bool()]
+    size, apart = own.float().abs().max().item(), (own.float() - ours.float()).abs().max().item()
+    coarse = torch.finfo(own.dtype).eps ** 0.5 / 3e-4  # 1 in float32
+    if apart > SAME_TOLERANCE * max(coarse, 1.0) * max(size, 1e-3):
         raise CaptureError(
-            "Attention at the query has values that are not finite; the model's weights or its "
-            "inputs are broken, or its scores overflow."
+            "The captured attention is not the model's own: with it the output differs by "
+            f"{apart:.2g} (values up to {size:.2g}). Reach it with attention=ReadModule."
         )
-    total = weights.sum(dim=-1)
-    worst = total.flatten()[(total - 1).abs().argmax()].item()
-    if abs(worst - 1) > SUM_TOLERANCE or weights.min() < -SUM_TOLERANCE:
-        raise CaptureError(
-            f"Attention at the query sums to {worst:.4g} in some row, not to one: it is not a "
-            "distribution over positions. If the query is padding, name other positions; if a "
-            "ReadModule gives the weights, let it return them after softmax and before dropout."
-        )
+
+
+def read_attention(
+    model: nn.Module, forward: Callable[[nn.Module], Any], read: ReadModule | None = None
+) -> list[Tensor]:
+    """Weights (B, H, T, T) of every attention call of `forward(model)`, in float32 and without
+    dropout. They are checked to be the model's own: its output with them must be the same."""
+    model = unwrap(model)
+    recorder = Recorder(model, "explicit", read, verify=True)
+    with undisturbed(model), torch.no_grad(), recorder:
+        forward(model)
+    return recorder.weights()
 
 
 def unwrap(model: nn.Module) -> nn.Module:
-    """The module itself, out of torch.compile and of data parallelism."""
-    while True:
-        if hasattr(model, "_orig_mod"):
-            model = model._orig_mod
-        elif isinstance(model, nn.DataParallel | nn.parallel.DistributedDataParallel):
-            model = model.module
-        else:
-            return model
+    """The module inside torch.compile and data parallelism."""
+    if hasattr(model, "_orig_mod"):
+        return unwrap(model._orig_mod)
+    parallel = isinstance(model, nn.DataParallel | nn.parallel.DistributedDataParallel)
+    return unwrap(model.module) if parallel else model
 
 
 def is_compiled(model: nn.Module) -> bool:
     """Whether a forward would run compiled code, in which nothing can be recorded."""
-    return hasattr(model, "_orig_mod") or any(
-        module._compiled_call_impl is not None for module in model.modules()
-    )
+    parts = any(module._compiled_call_impl is not None for module in model.modules())
+    return parts or hasattr(model, "_orig_mod")
 
 
 def find_device(model: nn.Module) -> torch.device:
-    tensor = next(model.parameters(), next(model.buffers(), None))
-    return torch.device("cpu") if tensor is None else tensor.device
+    return next(chain(model.parameters(), model.buffers(), [torch.empty(0)])).device
 
 
 @contextlib.contextmanager
 def undisturbed(model: nn.Module) -> Iterator[None]:
-    """The model in evaluation mode and uncompiled; afterwards its modes and the random numbers are
-    as they were, so that training goes on as if nobody had looked."""
+    """The model in evaluation mode and uncompiled. Afterwards its modes and the random numbers are
+    as before, so that training continues as if it had not been interrupted."""
     modes = [(module, module.training) for module in model.modules()]
     device = find_device(model)
-    devices = [device] if device.type == "cuda" else []
-    with torch.random.fork_rng(devices), torch.compiler.set_stance("force_eager"):
+    forked = torch.random.fork_rng([device] if device.type == "cuda" else [])
+    with forked, torch.compiler.set_stance("force_eager"):
         model.eval()
         try:
             yield
         finally:
             for module, mode in modes:
                 module.training = mode
-
-
-def read_attention(
-    model: nn.Module,
-    forward: Callable[[nn.Module], Any],
-    read: ReadModule | None = None,
-) -> list[Tensor]:
-    """Weights (B, H, T, T) of every attention call of `forward(model)`, in float32 and without
-    dropout. Whether they are the model's own is checked: with them its output must be the same."""
-    model = unwrap(model)
-    with undisturbed(model), torch.no_grad():
-        own = forward(model)
-        with Recorder(model, "explicit", read) as recorder:
-            ours = forward(model)
-        check_same(own, ours)
-    return recorder.weights()
-
-
-def check_same(own: Any, ours: Any) -> None:
-    """The model's output with its own attention against its output with the captured one."""
-    pairs = list(zip(_tensors(own), _tensors(ours), strict=True))
-    for a, b in pairs:
-        if a.shape != b.shape or not a.dtype.is_floating_point:
-            continue
-        size = a.float().abs().max().item() if a.numel() else 0.0
-        coarse = torch.finfo(a.dtype).eps ** 0.5 / 3e-4  # 1 in float32
-        apart = (a.float() - b.float()).abs().max().item() if a.numel() else 0.0
-        if apart > SAME_TOLERANCE * max(coarse, 1.0) * max(size, 1e-3):
-            raise CaptureError(
-                "The attention that was captured is not the model's own: with it the output "
-                f"differs by {apart:.2g} (values up to {size:.2g}). The model does something "
-                "with its attention that grokscope does not know; use attention=ReadModule."
-            )
-
-
-def _tensors(output: Any) -> list[Tensor]:
-    """Logits and losses among an output, without caches and hidden states."""
-    if isinstance(output, Tensor):
-        return [output]
-    if hasattr(output, "logits"):
-        return [output.logits]
-    if hasattr(output, "last_hidden_state"):
-        return [output.last_hidden_state]
-    if isinstance(output, tuple | list):
-        return [part for part in output if isinstance(part, Tensor)]
-    return []

@@ -1,25 +1,16 @@
-"""Observer and prior in a Hugging Face `Trainer`.
-
-trainer = Trainer(model, args, ..., callbacks=[GrokscopeCallback(observer, prior)])
-"""
+"""In a Hugging Face `Trainer`: `callbacks=[GrokscopeCallback(observer, prior)]`."""
 
 from __future__ import annotations
 
 from typing import Any
 
-try:
-    from transformers import TrainerCallback
-except ModuleNotFoundError as error:
-    raise ModuleNotFoundError(
-        "GrokscopeCallback needs transformers, which is not installed. "
-        "Install it with: pip install 'grokscope[torch]'"
-    ) from error
 from torch import nn
+from transformers import TrainerCallback
 
-from grokscope.bridge.calls import CaptureError
+from grokscope.bridge.capture import CaptureError
 from grokscope.bridge.observer import Observer
 from grokscope.bridge.prior import StructuralPrior
-from grokscope.bridge.scoring import read_output
+from grokscope.bridge.probe import read_output
 from grokscope.errors import SpecError
 
 
@@ -33,29 +24,22 @@ class GrokscopeCallback(TrainerCallback):
         if observer is None and prior is None:
             raise SpecError("GrokscopeCallback needs an observer, a prior, or both.")
         if observer is not None and observer.train is None:
-            raise SpecError(
-                "A Trainer shows its callbacks no batch: make the observer with Observer(train=)."
-            )
+            raise SpecError("A Trainer shows its callbacks no batch; use Observer(train=).")
         self.observer, self.prior = observer, prior
         if observer is not None and observer.prior is None:
             observer.prior = prior
-        self._step = 0
-        self._parts = 1  # batches that make up one step
+        self._step, self._parts = 0, 1  # and batches that make up one step
         self._added = self._arrived = False  # the prior, in the loss and in the gradient
         self._hooks: list[Any] = []
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         self._step, self._parts = state.global_step, args.gradient_accumulation_steps
         if self.prior is not None:
-            if args.label_smoothing_factor:
+            if args.label_smoothing_factor or args.torch_compile:
                 raise SpecError(
                     "With label smoothing the Trainer ignores the loss that the model returns, and "
-                    "with it the prior; set label_smoothing_factor to 0."
-                )
-            if args.torch_compile:
-                raise SpecError(
-                    "The Trainer compiles the model, and nothing can be recorded in compiled code; "
-                    "leave torch_compile off, or add prior.penalty(step, batch) in a loop of yours."
+                    "in a compiled model no attention can be recorded, so the prior would be lost; "
+                    "set label_smoothing_factor to 0 and torch_compile to False."
                 )
             model = self.prior.model
             self._hooks = [
@@ -80,16 +64,10 @@ class GrokscopeCallback(TrainerCallback):
             self.observer.step(state.global_step)
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        for hook in self._hooks:
-            hook.remove()
-        self._hooks = []
-        if self.observer is not None and not self.observer.ended:
-            if self.observer.rows[-1]["epoch"] < state.global_step:
-                self.observer.measure(state.global_step)
-            self.observer.finish()
-
-    def _note_arrival(self, gradient: Any) -> None:
-        self._arrived = True
+        while self._hooks:
+            self._hooks.pop().remove()
+        if self.observer is not None:
+            self.observer.finish_at(state.global_step)
 
     def _before(self, model: nn.Module, inputs: Any) -> None:
         if self.prior is not None and model.training and self.prior.strength(self._step) > 0:
@@ -105,13 +83,13 @@ class GrokscopeCallback(TrainerCallback):
         _, loss = read_output(output)
         if loss is None:
             raise CaptureError(
-                "The model returned no loss to add the prior to; let the batches of the Trainer "
-                "have labels, and leave its compute_loss_func out."
+                "The model returned no loss to add the prior to; give the Trainer batches with "
+                "labels, and no compute_loss_func."
             )
         penalty = prior.penalty(self._step, kwargs)
         if penalty.requires_grad:
             self._added = True
-            penalty.register_hook(self._note_arrival)
+            penalty.register_hook(lambda gradient: setattr(self, "_arrived", True))
         if kwargs.get("num_items_in_batch") is not None:
             # Then the Trainer adds up the losses of a step's batches instead of averaging them.
             penalty = penalty / self._parts

@@ -1,22 +1,14 @@
-"""The observer in a PyTorch Lightning `Trainer`.
+"""In a PyTorch Lightning `Trainer`: `callbacks=[LightningObserver(observer)]`.
 
-trainer = Trainer(callbacks=[LightningObserver(observer)])
-
-The loss is made in the user's own `training_step`, so that is where a prior is added, as in a plain
-loop: `with prior: ...` and `loss + prior.penalty(self.global_step, batch)`.
+The loss is computed in the user's own `training_step`, so that is where a prior is added, as in a
+plain loop: `with prior: ...` and `loss + prior.penalty(self.global_step, batch)`.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-try:
-    from pytorch_lightning import Callback
-except ModuleNotFoundError as error:
-    raise ModuleNotFoundError(
-        "LightningObserver needs PyTorch Lightning, which is not installed. "
-        "Install it with: pip install pytorch-lightning"
-    ) from error
+from pytorch_lightning import Callback
 
 from grokscope.bridge.observer import Observer
 
@@ -27,28 +19,22 @@ class LightningObserver(Callback):
 
     def __init__(self, observer: Observer) -> None:
         self.observer = observer
-        self._batch: Any = None
+        self._batch: Any = None  # None where the observer has its own
 
     def on_train_batch_start(self, trainer: Any, module: Any, batch: Any, index: int) -> None:
+        self._batch = batch if self.observer.train is None else None
         if not self.observer.rows:
             if self.observer.optimizer is None and trainer.optimizers:
                 self.observer.optimizer = trainer.optimizers[0]
-            self.observer.measure(trainer.global_step, self._chosen(batch))
+            self.observer.measure(trainer.global_step, self._batch)
 
     def on_train_batch_end(
         self, trainer: Any, module: Any, outputs: Any, batch: Any, index: int
     ) -> None:
-        self._batch = batch
         # Batches that are accumulated belong to one step, which is measured once.
         if trainer.global_step > self.observer.rows[-1]["epoch"]:
-            self.observer.step(trainer.global_step, self._chosen(batch))
+            self.observer.step(trainer.global_step, self._batch)
 
     def on_train_end(self, trainer: Any, module: Any) -> None:
-        if self.observer.ended or not self.observer.rows:
-            return
-        if trainer.global_step > self.observer.rows[-1]["epoch"]:
-            self.observer.measure(trainer.global_step, self._chosen(self._batch))
-        self.observer.finish()
-
-    def _chosen(self, batch: Any) -> Any:
-        return batch if self.observer.train is None else None
+        if self.observer.rows:
+            self.observer.finish_at(trainer.global_step, self._batch)

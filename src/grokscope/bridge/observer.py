@@ -1,16 +1,16 @@
 """Watching a model of your own while you train it: the same curves, in the same store.
 
-Rows are written as they come, so `grokscope show`, `figure` and `report` work while it trains.
+Rows are written as they come, so `grokscope show`, `figure` and `report` work during training.
 """
 
 from __future__ import annotations
 
 import contextlib
-import platform
 import re
 import time
-from collections.abc import Mapping, Sequence
-from importlib.metadata import PackageNotFoundError, version
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,18 +19,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import get_total_norm
 
-from grokscope.bridge.calls import CaptureError
 from grokscope.bridge.capture import ReadModule, find_device, undisturbed, unwrap
-from grokscope.bridge.positions import Informative, Positions, Query
 from grokscope.bridge.prior import StructuralPrior
-from grokscope.bridge.probe import Probe, take_probe
-from grokscope.bridge.scoring import Score, move, score_batch
+from grokscope.bridge.probe import Informative, Query, Score, Selection, measure_probes, take_probe
+from grokscope.engine.events import Event, EventKind, Sink, fan_out
 from grokscope.errors import SpecError, StoreError
-from grokscope.measures.attention import measure_attention, measure_routing, structural_divergence
 from grokscope.measures.outcomes import conclude
-from grokscope.spec import ObservedSpec, OptimiserSpec, PriorSpec, Setting, TrainingSpec, WatchSpec
+from grokscope.spec import ObservedSpec, OptimiserSpec, PriorSpec, Setting, TrainingSpec
 from grokscope.store import CURVE, Run, Store
-from grokscope.store.provenance import find_commit, new_segment
+from grokscope.store.provenance import describe_host, new_segment
 
 EVERY = 100  # steps between two rows unless told otherwise
 WRITE_SECONDS = 1.0  # between two writes of the curve
@@ -43,22 +40,22 @@ MLP = (
 class Observer:
     """Measures a model at chosen steps of its training, on batches of your choice.
 
-    query        Position(s) whose attention is read, or a function of the batch.
-    informative  Positions that determine the answer, or a function (see `Positions`). Without them
-                 there is no oracle; entropy, starvation, norms and phases are measured all the
-                 same.
-    train, test  Batches to measure on. `step` can be given another for `train`; without `test`
-                 nothing is known of generalisation.
+    query        Position(s) whose attention is read, or a function of the batch (see `Selection`).
+    informative  Positions that determine the answer, or a function of the batch. Without them there
+                 is no oracle; entropy, starvation, norms and phases are still measured.
+    train, test  Batches to measure on. `step` can replace `train`; without `test` generalisation is
+                 not measured.
     layers       Attention calls to read, in the order in which the model makes them, and `heads` of
                  each; all by default. They are judged by their mean (pooled mass, eq. 55).
     every        Steps between two rows.
     score        function(model, batch) -> losses (B,) or a mean loss, and right answers (B,) or
-                 None, for batches and models that `score_batch` does not understand.
+                 None, for batches and models that `probe.score_batch` does not understand.
     attention    ReadModule, for attention that is not reached otherwise.
-    settings     What tells your runs apart, beside name and seed: {"dropout": 0.1}.
+    settings     What distinguishes your runs, besides name and seed: {"dropout": 0.1}.
     prior        The StructuralPrior in use, if any: noted with the run.
     optimizer    If given, its rate and decay are noted, and statements about decay can be judged.
-    mlp          Pattern for names of the parameters that count as MLP.
+    mlp          Pattern for the names of the parameters that count as MLP.
+    sinks        One or more functions that are told of every event and row, as in `train`.
     """
 
     def __init__(
@@ -73,7 +70,7 @@ class Observer:
         layers: Sequence[int] | None = None,
         heads: Sequence[int] | None = None,
         every: int = EVERY,
-        score: Score = score_batch,
+        score: Score = None,
         attention: ReadModule | None = None,
         settings: Mapping[str, Setting] | None = None,
         seed: int = 0,
@@ -86,33 +83,29 @@ class Observer:
         structure_threshold: float = 0.0,
         keep_weights: bool = False,
         store: Store | str | Path | None = None,
+        sinks: Sink | Iterable[Sink] = (),
     ) -> None:
         if every < 1:
             raise SpecError(f"every is {every}; rows are at least 1 step apart.")
         self.model = unwrap(model)
-        self.positions = Positions(query, informative)
-        self.train, self.test = train, test
-        self.layers, self.heads, self.read = layers, heads, attention
-        self.score = score
-        self.prior = prior
-        self.optimizer = optimizer
-        self.keep_weights = keep_weights
+        self.selection = Selection(query, informative, layers, heads, attention)
+        self.train, self.test, self.score = train, test, score
+        self.prior, self.optimizer, self.keep_weights = prior, optimizer, keep_weights
         self.store = store if isinstance(store, Store) else Store(store)
         self.rows: list[dict[str, Any]] = []
         self.run: Run | None = None
         self.ended = False
-        self._training = TrainingSpec(
+        training = TrainingSpec(
             epochs=0,
             log_every=every,
             train_threshold=train_threshold,
             test_threshold=test_threshold,
             persistence=persistence,
-            structure_threshold=structure_threshold,
+            structure_threshold=float(structure_threshold),
         )
-        self._about = {"name": name, "settings": dict(settings or {}), "seed": seed}
-        ObservedSpec(**self._about)  # type: ignore[arg-type]  # refuse now, not after an hour
+        self._spec = ObservedSpec(name, settings=dict(settings or {}), training=training, seed=seed)
+        self._sink, self._told = fan_out(sinks), 0
         self._mlp = [p for n, p in self.model.named_parameters() if re.search(mlp, n)]
-        self._threshold = structure_threshold
         self._segments: list[dict[str, Any]] = []
         self._held = contextlib.ExitStack()
         self._began = self._written = time.monotonic()
@@ -121,131 +114,101 @@ class Observer:
         return self
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        """A loop that ends well finishes the run; one that breaks leaves it to be gone on with."""
+        """A loop that ends normally finishes the run; after an error it can be resumed."""
         if kind is None and self.rows:
             self.finish()
         elif not self.ended:
-            if self.rows:
-                self._write()
+            self._write()
             self._held.close()
 
     def step(self, step: int, batch: Any = None) -> dict[str, Any] | None:
-        """Call it at every step; the row, if one was due (every `every` steps)."""
-        due = not self.ended and step % self._training.log_every == 0
+        """Call it at every step; returns the row if one was due (every `every` steps)."""
+        due = not self.ended and step % self._spec.training.log_every == 0
         return self.measure(step, batch) if due else None
 
     def measure(self, step: int, batch: Any = None) -> dict[str, Any]:
-        """A row now: the weights as they are, seen by every measure that applies."""
+        """A row now: every measure that applies, on the weights as they are."""
         if self.ended:
             raise StoreError("This observer has finished; make a new one for another run.")
         if self.rows and step <= self.rows[-1]["epoch"]:
-            raise SpecError(
-                f"Step {step} was measured after step {self.rows[-1]['epoch']}; steps must grow."
-            )
+            raise SpecError(f"Step {step} follows step {self.rows[-1]['epoch']}; steps must grow.")
         batch = self.train if batch is None else batch
         if batch is None:
             raise SpecError("There is nothing to measure on; give a batch, or Observer(train=).")
-        began = time.monotonic()
-        first = not self.rows
+        began, first = time.monotonic(), self.run is None
+        probe = partial(take_probe, self.model, score=self.score, selection=self.selection)
         with undisturbed(self.model), torch.enable_grad():
-            seen = [self._probe(batch, gradient=True, check=first)]
+            probes = [probe(batch, gradient=True, check=first)]
             if self.test is not None:
-                seen.append(self._probe(self.test, gradient=False, check=False))
-        if self.run is None:
-            self._begin(step, seen[0].oracle)
-        row = self._row(step, seen)
+                probes.append(probe(self.test, gradient=False, check=False))
+        if first:
+            self._begin(step, probes[0].oracle)
+        row = self._complete(step, measure_probes(probes, self._spec.training.structure_threshold))
         self.rows.append(row)
-        self._segments[-1]["observing_seconds"] += time.monotonic() - began
-        self._segments[-1]["seconds"] = time.monotonic() - self._began
-        broken = [n for n in ("train_loss", "parameter_norm") if not np.isfinite(row.get(n, 0.0))]
-        if broken:
+        now = time.monotonic()
+        self._segments[-1]["observing_seconds"] += now - began
+        self._segments[-1]["seconds"] = now - self._began
+        if not all(np.isfinite(row.get(n, 0.0)) for n in ("train_loss", "parameter_norm")):
             self.finish(failed=step)
-        elif first or time.monotonic() - self._written > WRITE_SECONDS:
+            return row
+        if first or now - self._written > WRITE_SECONDS:
             self._write()
+        self._tell("advanced")
         return row
 
     def finish(self, failed: int = -1) -> Run:
         """Outcome, phases and checksums: the run is over."""
-        if self.ended and self.run is not None:
-            return self.run
         if self.run is None:
             raise StoreError("Nothing was measured, so there is nothing to finish.")
-        curve = self.curve
-        outcome = conclude(self.run.about, curve, failed)
+        if self.ended:
+            return self.run
+        curve, weights = self.curve, None
+        outcome = conclude(self._spec, curve, failed)
         if failed < 0:
             outcome["ended_by"] = "its training loop"
-        self.store.finish(self.run, curve, self._weights(), outcome, {"segments": self._segments})
+        if self.keep_weights:
+            kept = {name: tensor.detach().cpu() for name, tensor in self.model.state_dict().items()}
+            half = torch.bfloat16  # unknown to NumPy
+            weights = {n: (t.float() if t.dtype == half else t).numpy() for n, t in kept.items()}
+        self.store.finish(self.run, curve, weights, outcome, {"segments": self._segments})
         self.ended = True
         self._held.close()
+        self._tell("finished" if failed < 0 else "failed")
         return self.run
+
+    def finish_at(self, step: int, batch: Any = None) -> Run:
+        """Finish, with a last row at `step`."""
+        if not self.ended and (not self.rows or self.rows[-1]["epoch"] < step):
+            self.measure(step, batch)
+        return self.finish()
 
     @property
     def curve(self) -> dict[str, np.ndarray]:
-        """The rows so far, a column a measure; NaN where a row lacks it."""
-        names = list(dict.fromkeys(name for row in self.rows for name in row))
+        """The rows so far, one column per measure; NaN where a row lacks it."""
+        names = dict.fromkeys(name for row in self.rows for name in row)
         return {name: _column([row.get(name) for row in self.rows], name) for name in names}
 
-    # One row
-
-    def _probe(self, batch: Any, gradient: bool, check: bool) -> Probe:
-        return take_probe(
-            self.model,
-            move(batch, find_device(self.model)),
-            self.score,
-            self.positions,
-            self.layers,
-            self.heads,
-            self.read,
-            gradient,
-            check,
-        )
-
-    def _row(self, step: int, seen: list[Probe]) -> dict[str, Any]:
-        row: dict[str, Any] = {"epoch": int(step)}
-        for side, probe in zip(("train", "test"), seen, strict=False):
-            if probe.losses is not None:
-                row[f"{side}_loss"] = probe.losses.float().mean()
-            if probe.right is not None:
-                row[f"{side}_accuracy"] = probe.right.float().mean()
-        row |= self._routing(seen)
-        attention = _joined([probe.attention for probe in seen])
-        row["logit_variance"] = visible_variance(attention)
-        if seen[0].gradient is not None:
-            size = seen[0].gradient.abs()
-            row |= {"logit_gradient_mean": size.mean(), "logit_gradient_max": size.max()}
-        row["parameter_norm"] = _norm(list(self.model.parameters()))
-        if self._mlp:
-            row["mlp_norm"] = _norm(self._mlp)
+    def _complete(self, step: int, row: dict[str, Any]) -> dict[str, Any]:
+        for name, group in (("parameter_norm", self.model.parameters()), ("mlp_norm", self._mlp)):
+            if parameters := [parameter.detach().float() for parameter in group]:
+                row[name] = get_total_norm(parameters)
         if self.optimizer is not None:
             row["learning_rate"] = float(self.optimizer.param_groups[0]["lr"])
-        return {name: _plain(value) for name, value in row.items()}
-
-    def _routing(self, seen: list[Probe]) -> dict[str, Any]:
-        attention = _joined([probe.attention for probe in seen])
-        oracles = [probe.oracle for probe in seen if probe.oracle is not None]
-        if not oracles:
-            return {n: _plain(v) for n, v in measure_attention(attention).items()}
-        oracle = _joined(oracles)
-        found = measure_routing(attention, oracle, len(oracles[0]), self._threshold)
-        furthest = structural_divergence(attention.mean(dim=1), oracle).max()
-        return {n: _plain(v) for n, v in {**found, "divergence_max": furthest}.items()}
-
-    # The entry in the store
+        return {"epoch": int(step), **{name: _plain(value) for name, value in row.items()}}
 
     def _begin(self, step: int, oracle: Tensor | None) -> None:
-        if oracle is not None and self._threshold == 0:
-            # Half of the oracle's share, as in the lab; of the example with most positions.
-            self._threshold = 0.5 / int((oracle > 0).sum(dim=-1).max())
-        self._training = TrainingSpec(
-            **{**vars(self._training), "structure_threshold": float(self._threshold)}
-        )
-        query, informative = self.positions.names
-        spec = ObservedSpec(
-            **self._about,  # type: ignore[arg-type]
-            watch=WatchSpec(query, informative, _named(self.layers), _named(self.heads)),
+        """Open the entry in the store; when training is resumed, keep the rows before `step`."""
+        training = self._spec.training
+        if oracle is not None and training.structure_threshold == 0:
+            # Half of the oracle's share, as in the lab, for the example with most positions.
+            share = 0.5 / int((oracle > 0).sum(dim=-1).max())
+            training = replace(training, structure_threshold=share)
+        self._spec = spec = replace(
+            self._spec,
+            watch=self.selection.spec,
             prior=PriorSpec() if self.prior is None else self.prior.spec,
             optimiser=describe_optimiser(self.optimizer),
-            training=self._training,
+            training=training,
         )
         if not self._held.enter_context(self.store.claim(spec.id)):
             raise StoreError(
@@ -253,107 +216,58 @@ class Observer:
                 "process; give this one another name, seed or setting."
             )
         former = self.store.find(spec)
-        if former.path.exists():
-            if step > 0 and (former.path / CURVE).exists():
-                self._go_on(former, step)
-            if not self.rows or former.ended:
-                self.store.set_aside(former.path)
-        self.run = self.store.begin(spec)
-        self._segments.append(
-            {**new_segment(step, "observed", self._machine()), "observing_seconds": 0.0}
-        )
-
-    def _go_on(self, former: Run, step: int) -> None:
-        """Training was resumed: the rows up to where it stands stay."""
-        kept = former.curve
-        for row in kept.filter(kept["epoch"] < step).iter_rows(named=True):
-            self.rows.append({n: np.array(v) if isinstance(v, list) else v for n, v in row.items()})
+        if step > 0 and (former.path / CURVE).exists():
+            rows = former.curve.filter(former.curve["epoch"] < step).iter_rows(named=True)
+            self.rows = [{n: _plain(value) for n, value in row.items()} for row in rows]
         if self.rows:
             with contextlib.suppress(StoreError):
                 self._segments = list(former.provenance.get("segments", []))
+        if former.path.exists() and (not self.rows or former.ended):
+            self.store.set_aside(former.path)
+        self.run = self.store.begin(spec)
+        machine = {
+            **describe_host("grokscope", "torch", "transformers", "numpy"),
+            "backend": find_device(self.model).type,
+            "threads": torch.get_num_threads(),
+            "model": type(self.model).__name__,
+        }
+        self._segments.append({**new_segment(step, "observed", machine), "observing_seconds": 0.0})
+        self._tell("resumed" if self.rows else "started")
 
     def _write(self) -> None:
         if self.run is not None:
             self.store.save_progress(self.run, self.curve, None, {"segments": self._segments})
         self._written = time.monotonic()
 
-    def _weights(self) -> dict[str, np.ndarray] | None:
-        if not self.keep_weights:
-            return None
-        kept = {}
-        for name, tensor in self.model.state_dict().items():
-            tensor = tensor.detach().cpu()
-            kept[name] = (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
-        return kept
-
-    def _machine(self) -> dict[str, Any]:
-        versions = {"python": platform.python_version()}
-        for package in ("grokscope", "torch", "transformers", "numpy"):
-            with contextlib.suppress(PackageNotFoundError):
-                versions[package] = version(package)
-        return {
-            "versions": versions,
-            "commit": find_commit(),
-            "machine": platform.machine(),
-            "system": platform.system(),
-            "backend": find_device(self.model).type,
-            "threads": torch.get_num_threads(),
-            "model": type(self.model).__name__,
-        }
-
-
-def visible_variance(attention: Tensor) -> Tensor:  # (n, H, T) -> ()
-    """Variance of the scores over the positions that a query sees, as the lab's `logit_variance`
-    has it over all: scores are known from their softmax up to a constant, which cancels."""
-    seen = attention > 0
-    count = seen.sum(dim=-1, keepdim=True)
-    scores = torch.where(seen, attention, 1.0).log()
-    centred = torch.where(seen, scores - scores.sum(dim=-1, keepdim=True) / count, 0.0)
-    return ((centred**2).sum(dim=-1) / count[..., 0]).mean()
+    def _tell(self, kind: EventKind) -> None:
+        """Tell the sinks, with every row that they have not seen, as plain numbers."""
+        new, self._told = self.rows[self._told :], len(self.rows)
+        rows = [{name: np.asarray(value).tolist() for name, value in row.items()} for row in new]
+        epoch = self.rows[-1]["epoch"] if self.rows else 0
+        self._sink(Event(kind, self._spec.id, epoch, rows=rows))
 
 
 def describe_optimiser(optimizer: Any) -> OptimiserSpec | None:
-    """An optimiser that the lab knows, in its terms: None for others. Clipping and warm-up are not
-    the optimiser's affair and are taken as off."""
+    """An optimiser that the lab has too, in its terms; None for others. Clipping and warm-up are
+    not part of a PyTorch optimiser and count as off."""
     optimizer = getattr(optimizer, "optimizer", optimizer)  # as Accelerate wraps it
     if not isinstance(optimizer, torch.optim.AdamW | torch.optim.SGD):
         return None
-    groups = optimizer.param_groups
-    rate = float(groups[0].get("initial_lr", groups[0]["lr"]))
-    decay = max(float(group["weight_decay"]) for group in groups)
-    if isinstance(optimizer, torch.optim.SGD):
-        if decay > 0:
-            return None  # coupled to the gradient there, which is another thing
-        momentum = float(groups[0]["momentum"])
-        return OptimiserSpec("sgd", rate, 0.0, momentum, warmup=0, clip=0.0)
-    beta1, beta2 = map(float, groups[0]["betas"])
-    epsilon = float(groups[0]["eps"])
-    return OptimiserSpec("adamw", rate, decay, beta1, beta2, epsilon, warmup=0, clip=0.0)
-
-
-def _named(chosen: Sequence[int] | None) -> str:
-    return "all" if chosen is None else ", ".join(map(str, chosen))
-
-
-def _norm(parameters: list[nn.Parameter]) -> Tensor:
-    return get_total_norm([p.detach().float() for p in parameters])
-
-
-def _joined(parts: list[Tensor]) -> Tensor:
-    """Batches together, the shorter sequences filled up with positions that get nothing."""
-    longest = max(part.shape[-1] for part in parts)
-    if len({part.shape[1:-1] for part in parts}) > 1:
-        raise CaptureError("The training and test batches give different numbers of heads.")
-    return torch.cat(
-        [torch.nn.functional.pad(part, (0, longest - part.shape[-1])) for part in parts]
-    )
+    group = optimizer.param_groups[0]
+    rate = float(group.get("initial_lr", group["lr"]))
+    decay = max(float(group["weight_decay"]) for group in optimizer.param_groups)
+    if isinstance(optimizer, torch.optim.AdamW):
+        beta1, beta2, epsilon = map(float, (*group["betas"], group["eps"]))
+        return OptimiserSpec("adamw", rate, decay, beta1, beta2, epsilon, warmup=0, clip=0.0)
+    if decay > 0:
+        return None  # part of the gradient there; the lab's decay is decoupled
+    return OptimiserSpec("sgd", rate, 0.0, float(group["momentum"]), warmup=0, clip=0.0)
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, Tensor):
-        value = value.detach().cpu().float().numpy()
-        return float(value) if value.ndim == 0 else value
-    return value
+    """Scalars as floats, tensors and lists as arrays."""
+    value = value.detach().float().tolist() if isinstance(value, Tensor) else value
+    return np.array(value, np.float32) if isinstance(value, list) else value
 
 
 def _column(values: list[Any], name: str) -> np.ndarray:

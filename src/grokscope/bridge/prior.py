@@ -1,49 +1,36 @@
 """The structural prior in a training loop of your own: a differentiable penalty on attention.
 
-prior = StructuralPrior(model, query=-1, informative=[0, 2], layers=[0], strength=0.1)
-with prior:
-    loss = loss_of(model, batch)
-loss = loss + prior.penalty(step, batch)
+    prior = StructuralPrior(model, query=-1, informative=[0, 2], layers=[0], strength=0.1)
+    with prior:
+        loss = loss_of(model, batch)
+    loss = loss + prior.penalty(step, batch)
 
-Penalties and schedules are the lab's own (`grokscope.priors`). Only queries and keys are kept from
-the forward, and only the weights of the named rows are computed: the model's fast kernels stay.
-
-B examples, H heads, Q query positions, T positions.
+Penalties and schedules are the lab's own (`grokscope.priors`). Only the weights of the chosen rows
+are computed, from the queries and keys of the forward: the model keeps its fast kernels.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, get_args
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from grokscope.bridge.calls import CaptureError
-from grokscope.bridge.capture import (
-    ReadModule,
-    Recorder,
-    check_rows,
-    find_device,
-    is_compiled,
-    unwrap,
-)
-from grokscope.bridge.positions import Informative, Positions, Query, check_visible
-from grokscope.bridge.probe import choose_heads
-from grokscope.bridge.scoring import move, run_model
+from grokscope.bridge.capture import CaptureError, ReadModule, Recorder, is_compiled, unwrap
+from grokscope.bridge.probe import Informative, Query, Selection, check_attention, move, run_model
 from grokscope.errors import SpecError, suggest
 from grokscope.priors import PENALTIES, strength_at
 from grokscope.spec import PriorKind, PriorSpec
-
-NEEDS_ORACLE = ("oracle", "adversarial", "teacher")
+from grokscope.spec.fields import check, plain_numbers
 
 
 class StructuralPrior:
     """strength(step) * mean over layers, heads and queries of penalty(attention).
 
     `kind` and the schedule (`strength`, `start`, `end`, in steps) are those of the lab's
-    `PriorSpec`. For `teacher`, `informative` is a function that returns the teacher's posterior.
-    `layers` are attention calls in the order in which the model makes them; all by default.
+    `PriorSpec`, the other arguments those of `Observer`. For `teacher`, `informative` is a function
+    that returns the teacher's posterior.
     """
 
     def __init__(
@@ -60,120 +47,97 @@ class StructuralPrior:
         heads: Sequence[int] | None = None,
         attention: ReadModule | None = None,
     ) -> None:
-        if kind not in get_args(PriorKind):
-            raise SpecError(f"The prior {kind!r} is unknown.{suggest(kind, get_args(PriorKind))}")
+        if kind not in PENALTIES:
+            raise SpecError(f"The prior {kind!r} is unknown.{suggest(kind, PENALTIES)}")
         if kind == "inferred":
             raise SpecError(
                 "The inferred prior belongs to lab runs, whose training examples are known. Give "
                 "yours to grokscope.tasks.infer_posterior and name the positions it finds."
             )
-        if kind in NEEDS_ORACLE and informative is None:
+        if kind in ("oracle", "adversarial", "teacher") and informative is None:
             raise SpecError(
                 f"The {kind} prior needs to know where to look: name the informative positions, or "
                 "choose entropy or sparsity."
             )
-        if strength < 0 or (end and end <= start) or start < 0:
-            raise SpecError(
-                f"The prior has strength {strength}, start {start} and end {end}; strength and "
-                "start must not be negative, and end must be 0 (constant) or come after start."
-            )
-        self.given = model
-        self.model = unwrap(model)
-        self.positions = Positions(query, informative)
-        self.spec = PriorSpec(kind=kind, strength=float(strength), start=start, end=end)
-        self.layers, self.heads, self.read = layers, heads, attention
+        self.given, self.model = model, unwrap(model)
+        self.selection = Selection(query, informative, layers, heads, attention)
+        self.spec = plain_numbers(PriorSpec(kind, strength, start, end), PriorSpec)
+        check(self.spec, PriorSpec, "prior")
         self.last: Tensor | None = None  # the penalty before its strength, without gradient
         self._recorder: Recorder | None = None
         self._checked = False
 
     def __enter__(self) -> StructuralPrior:
-        if is_compiled(self.given) or is_compiled(self.model):
+        if is_compiled(self.given):
             raise CaptureError(
-                "The model is compiled, and nothing can be recorded in compiled code. Leave the "
-                "`with` block out and call prior.penalty(step, batch): it runs a forward of its "
-                "own, uncompiled."
+                "The model is compiled, and nothing can be recorded in compiled code. Leave out "
+                "the `with` block: prior.penalty(step, batch) then runs a forward of its own."
             )
-        self._recorder = Recorder(self.model, "watch", self.read, verify=not self._checked)
-        self._recorder.__enter__()
+        self._recorder = self._new_recorder().__enter__()
         return self
 
     def __exit__(self, *error: Any) -> None:
         if self._recorder is not None:
             self._recorder.__exit__(*error)
 
+    def _new_recorder(self) -> Recorder:
+        return Recorder(self.model, "watch", self.selection.attention, verify=not self._checked)
+
     @property
     def recording(self) -> bool:
-        """Whether a forward was, or is being, recorded whose penalty was not asked for yet."""
+        """Whether a forward has been, or is being, recorded whose penalty is still to come."""
         return self._recorder is not None
 
     def strength(self, step: int) -> float:
         """The schedule: the same function as the lab's."""
-        spec = self.spec
-        if spec.kind == "none":
-            return 0.0
-        return float(strength_at(step, spec.strength, spec.start, spec.end))
+        strength = strength_at(step, self.spec.strength, self.spec.start, self.spec.end)
+        return 0.0 if self.spec.kind == "none" else float(strength)
 
     def penalty(self, step: int, batch: Any = None) -> Tensor:  # -> ()
-        """What is to be added to the loss at this step.
+        """What to add to the loss at this step.
 
-        Taken from the forward that was recorded; where none was, from a forward of its own on
-        `batch`, in the model's present mode. Functions of the batch need it in either case."""
+        It is taken from the recorded forward or, without one, from a forward of its own on `batch`
+        in the model's present mode. Functions of the batch need `batch` in either case."""
         strength = self.strength(step)
         recorder, self._recorder = self._recorder, None
         if strength == 0:
             self.last = None
-            return torch.zeros((), device=find_device(self.model))
+            return move(torch.zeros(()), self.model)
         if recorder is None:
             if batch is None:
                 raise SpecError(
                     "No forward was recorded. Run the model within `with prior:`, or give "
                     "prior.penalty(step, batch) the batch."
                 )
-            recorder = self._run(batch)
-        penalty = self._mean_penalty(recorder, batch)
+            batch, recorder = move(batch, self.model), self._new_recorder()
+            with torch.compiler.set_stance("force_eager"), recorder:
+                run_model(self.model, batch)
+        rows, layers = self.selection.read(recorder, batch)
+        terms = []
+        for weights, oracle in layers:
+            if not self._checked:  # later a broken model shows in its loss
+                self._check(weights, oracle, rows)
+            target = self._target(weights, oracle, rows)
+            terms.append(PENALTIES[self.spec.kind](weights, target).flatten())
+        self._checked = True
+        penalty = torch.cat(terms).mean()
         self.last = penalty.detach()
         return strength * penalty
 
-    def _run(self, batch: Any) -> Recorder:
-        batch = move(batch, find_device(self.model))
-        recorder = Recorder(self.model, "watch", self.read, verify=not self._checked)
-        with torch.compiler.set_stance("force_eager"), recorder:
-            run_model(self.model, batch)
-        return recorder
+    def _check(self, weights: Tensor, oracle: Tensor | None, rows: Tensor) -> None:
+        check_attention(weights, None if self.spec.kind == "adversarial" else oracle, rows)
+        if torch.is_grad_enabled() and not weights.requires_grad:
+            raise CaptureError(
+                "No gradient flows through the recorded attention: its parameters are frozen, or "
+                "the forward ran without gradients or under reentrant checkpointing."
+            )
 
-    def _mean_penalty(self, recorder: Recorder, batch: Any) -> Tensor:
-        size, length = recorder.size(self.layers)
-        device = find_device(self.model)
-        rows = self.positions.rows(batch, size, length, device)
-        chosen = [choose_heads(w, self.heads) for w in recorder.weights(self.layers, rows)]
-        if not self._checked:
-            self._check(chosen, batch, rows)
-        terms = []
-        for weights in chosen:
-            target = self._target(weights, batch, rows)
-            terms.append(PENALTIES[self.spec.kind](weights, target).flatten())
-        return torch.cat(terms).mean()
-
-    def _check(self, chosen: list[Tensor], batch: Any, rows: Tensor) -> None:
-        """Once, at the first step: later a broken model shows in its loss."""
-        for weights in chosen:
-            check_rows(weights)
-            oracle = self.positions.oracle(batch, rows, weights.shape[-1])
-            if oracle is not None and self.spec.kind != "adversarial":
-                check_visible(weights, oracle, rows)
-            if torch.is_grad_enabled() and not weights.requires_grad:
-                raise CaptureError(
-                    "No gradient flows through the recorded attention: its parameters are frozen, "
-                    "or the forward ran without gradients or under reentrant checkpointing."
-                )
-        self._checked = True
-
-    def _target(self, weights: Tensor, batch: Any, rows: Tensor) -> Tensor:  # -> (B, 1, Q, T)
-        oracle = self.positions.oracle(batch, rows, weights.shape[-1])
+    def _target(self, weights: Tensor, oracle: Tensor | None, rows: Tensor) -> Tensor:
+        """(B, H, Q, T), (B, Q, T), (B, Q) -> (B, 1, Q, T): examples, heads, queries, positions."""
         if oracle is None:
             return torch.zeros_like(weights[:, :1])
         if self.spec.kind == "adversarial":
-            # Uniform over the distractors that a query can see; it is none itself.
+            # Uniform over the distractors that a query can see, except its own position.
             seen = (weights.detach() > 0).any(dim=1)
             itself = torch.arange(weights.shape[-1], device=rows.device) == rows[..., None]
             wrong = ((oracle == 0) & seen & ~itself).float()

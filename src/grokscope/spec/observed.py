@@ -115,7 +115,10 @@ class ObservedSpec(Spec):
                 raise SpecError(f"Unknown field {name}.{suggest(name, known)}")
             if name in _SECTIONS and value is not None:
                 try:
-                    value = _SECTIONS[name](**value)
+                    lists = {
+                        k: tuple(v) if isinstance(v, list) else v for k, v in {**value}.items()
+                    }
+                    value = _SECTIONS[name](**lists)
                 except TypeError as error:
                     raise SpecError(
                         f"{name} of an observed run cannot be read: {error}."

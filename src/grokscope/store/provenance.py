@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import platform
 import subprocess
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cache
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +19,21 @@ import grokscope
 def describe_machine() -> dict[str, Any]:
     import jax
 
-    packages = ("grokscope", "jax", "jaxlib", "numpy", "optax")
+    host = describe_host("grokscope", "jax", "jaxlib", "numpy", "optax")
+    return {**host, "backend": jax.default_backend(), "threads": count_threads()}
+
+
+def describe_host(*packages: str) -> dict[str, Any]:
+    """The machine, and the versions of those packages that are installed."""
+    versions = {"python": platform.python_version()}
+    for package in packages:
+        with suppress(PackageNotFoundError):
+            versions[package] = version(package)
     return {
-        "versions": {"python": platform.python_version(), **{p: version(p) for p in packages}},
+        "versions": versions,
         "commit": find_commit(),
         "machine": platform.machine(),
         "system": platform.system(),
-        "backend": jax.default_backend(),
-        "threads": count_threads(),
     }
 
 
