@@ -24,7 +24,8 @@ from benchmarks.goals import (
 )
 from benchmarks.sections import short
 from grokscope.errors import StoreError
-from grokscope.pages.files import save_chart, write_between, write_file
+from grokscope.pages.files import save_chart, write_between
+from grokscope.store.files import write_file
 
 # Each says when, where, by which command and at which commit it was made, since parts can be
 # measured alone.

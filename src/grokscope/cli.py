@@ -12,36 +12,11 @@ from typing import Any
 
 import tyro
 
+from grokscope import options as known
 from grokscope.errors import GrokscopeError, SpecError, suggest
-from grokscope.options import (
-    Certify,
-    Demo,
-    Figure,
-    Recipes,
-    Report,
-    Reproduce,
-    Runs,
-    Show,
-    Train,
-    Verify,
-)
 from grokscope.spec import RunSpec, field_type, from_toml, sweep, to_dict
 
 INTERRUPTED = 130
-
-
-COMMANDS: dict[str, type] = {
-    "demo": Demo,
-    "train": Train,
-    "runs": Runs,
-    "show": Show,
-    "figure": Figure,
-    "report": Report,
-    "certify": Certify,
-    "reproduce": Reproduce,
-    "verify": Verify,
-    "recipes": Recipes,
-}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -63,7 +38,7 @@ def run(arguments: list[str]) -> int:
         name, *rest = arguments
         if name not in COMMANDS:
             raise SpecError(f"There is no command {name!r}.{suggest(name, COMMANDS)}")
-        return ACTIONS[name](_parse(name, rest))
+        return COMMANDS[name][1](_parse(name, rest))
     except GrokscopeError as error:
         print(f"grokscope: {error}", file=sys.stderr)
         return error.exit_code
@@ -81,18 +56,18 @@ def run(arguments: list[str]) -> int:
 def _overview() -> str:
     lines = ["grokscope: see why, and when, a transformer groks.", ""]
     lines += ["usage: grokscope COMMAND [options]", ""]
-    for name, command in COMMANDS.items():
+    for name, (command, _) in COMMANDS.items():
         lines.append(f"  {name:<9}{(command.__doc__ or '').splitlines()[0]}")
     return "\n".join([*lines, "", "`grokscope COMMAND --help` lists the options of a command."])
 
 
 def _parse(name: str, rest: list[str]) -> Any:
-    command = COMMANDS[name]
+    command = COMMANDS[name][0]
     default: Any = None
     if name == "train":
         # The overrides are laid over the recipe or file, so that has to be read first.
         source = rest[0] if rest and not rest[0].startswith("-") else "laptop"
-        default = Train(source=source, spec=load_source(source)[0])
+        default = known.Train(source=source, spec=load_source(source)[0])
     options = tyro.cli(command, prog=f"grokscope {name}", args=rest, default=default)
     if default is not None and options.source != default.source:
         raise SpecError(f"Name the recipe or file first: grokscope train {options.source} ...")
@@ -132,7 +107,7 @@ def _value(text: str, kind: Any) -> Any:
     return text
 
 
-def do_train(options: Train) -> int:
+def do_train(options: known.Train) -> int:
     from grokscope.engine.planning import pin_spec, train
     from grokscope.store import Store, describe
     from grokscope.terminal import Watch, outcome_table, say
@@ -161,13 +136,13 @@ def do_train(options: Train) -> int:
     return 4 if any(run.status == "failed" for run in runs) else 0
 
 
-def do_demo(options: Demo) -> int:
+def do_demo(options: known.Demo) -> int:
     from grokscope.demo import run_demo
 
     return run_demo(options.store, options.page, options.quiet)
 
 
-def do_runs(options: Runs) -> int:
+def do_runs(options: known.Runs) -> int:
     from grokscope.store import Store
     from grokscope.terminal import frame_table, outcome_table, say
 
@@ -198,7 +173,7 @@ def do_runs(options: Runs) -> int:
     return 0
 
 
-def do_show(options: Show) -> int:
+def do_show(options: known.Show) -> int:
     from grokscope.spec import to_dict
     from grokscope.store import Store
     from grokscope.terminal import say, show_run
@@ -219,7 +194,7 @@ def do_show(options: Show) -> int:
     return 0
 
 
-def do_figure(options: Figure) -> int:
+def do_figure(options: known.Figure) -> int:
     from grokscope.draw.charts import CHARTS
     from grokscope.pages.files import save_chart
     from grokscope.pages.reading import group_runs
@@ -237,7 +212,7 @@ def do_figure(options: Figure) -> int:
     return 0
 
 
-def do_report(options: Report) -> int:
+def do_report(options: known.Report) -> int:
     from grokscope.pages.reading import group_runs
     from grokscope.pages.run import write_page
     from grokscope.store import Store
@@ -249,14 +224,15 @@ def do_report(options: Report) -> int:
     return 0
 
 
-def do_certify(options: Certify) -> int:
+def do_certify(options: known.Certify) -> int:
     import io
 
     from grokscope.draw.certificates import certificate_chart
     from grokscope.engine.compilation import prepare
-    from grokscope.pages.files import SUFFIXES, save_chart, write_file
+    from grokscope.pages.files import SUFFIXES, save_chart
     from grokscope.papers.structural_inference.certificates import certify, inapplicable, summarise
     from grokscope.store import Store
+    from grokscope.store.files import write_file
     from grokscope.terminal import certificate_table, say
 
     prepare()
@@ -281,7 +257,7 @@ def do_certify(options: Certify) -> int:
     return 0
 
 
-def do_reproduce(options: Reproduce) -> int:
+def do_reproduce(options: known.Reproduce) -> int:
     from grokscope.claims.evidence import Tables
     from grokscope.claims.reproduction import carry_out, read_all, survey
     from grokscope.pages import reproduction as pages
@@ -319,7 +295,7 @@ def do_reproduce(options: Reproduce) -> int:
     return 4 if failed else 0
 
 
-def do_verify(options: Verify) -> int:
+def do_verify(options: known.Verify) -> int:
     from grokscope.store import Store
 
     store = Store(options.store)
@@ -339,7 +315,7 @@ def do_verify(options: Verify) -> int:
     return 3 if bad and not options.set_aside else 0
 
 
-def do_recipes(options: Recipes) -> int:
+def do_recipes(options: known.Recipes) -> int:
     from grokscope.spec import RECIPES, find_recipe, to_toml
 
     if options.name:
@@ -350,15 +326,15 @@ def do_recipes(options: Recipes) -> int:
     return 0
 
 
-ACTIONS: dict[str, Callable[[Any], int]] = {
-    "demo": do_demo,
-    "train": do_train,
-    "runs": do_runs,
-    "show": do_show,
-    "figure": do_figure,
-    "report": do_report,
-    "certify": do_certify,
-    "reproduce": do_reproduce,
-    "verify": do_verify,
-    "recipes": do_recipes,
+COMMANDS: dict[str, tuple[type, Callable[[Any], int]]] = {
+    "demo": (known.Demo, do_demo),
+    "train": (known.Train, do_train),
+    "runs": (known.Runs, do_runs),
+    "show": (known.Show, do_show),
+    "figure": (known.Figure, do_figure),
+    "report": (known.Report, do_report),
+    "certify": (known.Certify, do_certify),
+    "reproduce": (known.Reproduce, do_reproduce),
+    "verify": (known.Verify, do_verify),
+    "recipes": (known.Recipes, do_recipes),
 }

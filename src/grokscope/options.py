@@ -11,8 +11,14 @@ from tyro.conf import Positional, arg
 from grokscope.spec import RunSpec
 
 
-@dataclass
-class Train:
+@dataclass(kw_only=True)
+class InStore:
+    store: Path | None = None
+    """The store of runs. Default: $GROKSCOPE_STORE or ./runs."""
+
+
+@dataclass(kw_only=True)
+class Train(InStore):
     """Train a recipe or a TOML spec, with overrides; what the store has is not trained again.
 
     grokscope train laptop --prior.kind oracle --over seed=0..4 prior.strength=0.1,1,10
@@ -23,8 +29,6 @@ class Train:
     over: tuple[str, ...] = ()
     """Sweep: name=value,value or name=first..last, as many as you like. It is added to the sweep of
     a TOML file, whose values give way where both name a field."""
-    store: Path | None = None
-    """Where runs are kept. Default: $GROKSCOPE_STORE or ./runs."""
     processes: int | None = None
     """Worker processes. Default: one per core where that pays."""
     execution: Literal["auto", "one-by-one", "vmap"] = "auto"
@@ -36,20 +40,18 @@ class Train:
     spec: Annotated[RunSpec, arg(name="")] = field(default_factory=RunSpec)
 
 
-@dataclass
-class Demo:
+@dataclass(kw_only=True)
+class Demo(InStore):
     """Two transformers on the same task: one waits, one is given the structural prior."""
 
-    store: Path | None = None
-    """Where the two runs are kept. Default: $GROKSCOPE_STORE or ./runs."""
     page: Path = Path("demo/index.html")
     """The page to write."""
     quiet: bool = False
     """Print nothing but errors."""
 
 
-@dataclass
-class Runs:
+@dataclass(kw_only=True)
+class Runs(InStore):
     """List the runs of a store, filtered; or ask in SQL.
 
     grokscope runs --where "task_alphabet = 8 and grokked is not null"
@@ -60,26 +62,22 @@ class Runs:
     """SQL condition over the columns of the run table (fields with underscores)."""
     sql: str = ""
     """A whole query over the tables `runs` and `curves`."""
-    store: Path | None = None
-    """The store. Default: $GROKSCOPE_STORE or ./runs."""
     json: bool = False
     """One JSON object a row instead of a table."""
 
 
-@dataclass
-class Show:
+@dataclass(kw_only=True)
+class Show(InStore):
     """One run: what it was, what became of it, its phases."""
 
     run: Positional[str]
     """Name of the run, or enough of its first digits."""
-    store: Path | None = None
-    """The store. Default: $GROKSCOPE_STORE or ./runs."""
     json: bool = False
     """Spec, outcome and provenance as JSON."""
 
 
-@dataclass
-class Figure:
+@dataclass(kw_only=True)
+class Figure(InStore):
     """Draw runs: PNG, SVG, HTML or Vega-Lite JSON, by the suffix of the file."""
 
     runs: Positional[tuple[str, ...]] = ()
@@ -88,12 +86,10 @@ class Figure:
     """Which figure; `--kind help` lists them."""
     out: Path = Path("figure.svg")
     """The file to write."""
-    store: Path | None = None
-    """The store. Default: $GROKSCOPE_STORE or ./runs."""
 
 
-@dataclass
-class Report:
+@dataclass(kw_only=True)
+class Report(InStore):
     """A self-contained HTML page about runs: figures, phases, how sure we are."""
 
     runs: Positional[tuple[str, ...]]
@@ -102,24 +98,20 @@ class Report:
     """The page to write."""
     title: str = "Grokking under the scope"
     """Its title."""
-    store: Path | None = None
-    """The store. Default: $GROKSCOPE_STORE or ./runs."""
 
 
-@dataclass
-class Certify:
+@dataclass(kw_only=True)
+class Certify(InStore):
     """Check a run against the paper's statements: measured, bound, ratio, holds or not."""
 
     run: Positional[str]
     """Name of the run. Its snapshots (training.snapshots) are checked, and its final weights."""
-    store: Path | None = None
-    """The store. Default: $GROKSCOPE_STORE or ./runs."""
     out: Path | None = None
     """Also write every check: as a table (.parquet, .csv) or as a figure (.svg, .png, .html)."""
 
 
-@dataclass
-class Reproduce:
+@dataclass(kw_only=True)
+class Reproduce(InStore):
     """Reproduce a paper: train what the store lacks, judge every claim, write the pages.
 
     grokscope reproduce structural-inference
@@ -137,8 +129,6 @@ class Reproduce:
     the paper's own sizes."""
     seeds: int | None = None
     """Seeds per arm. Default: what the study asks for at this scale."""
-    store: Path | None = None
-    """Where runs are kept. Default: $GROKSCOPE_STORE or ./runs."""
     results: Path = Path("reproduction")
     """Where the tables go, in one directory per paper and scale."""
     docs: Path = Path("reproduction")
@@ -153,17 +143,15 @@ class Reproduce:
     """Print nothing but errors."""
 
 
-@dataclass
-class Verify:
+@dataclass(kw_only=True)
+class Verify(InStore):
     """Check every entry of a store: damaged, partial and foreign ones, and what to do."""
 
-    store: Path | None = None
-    """The store. Default: $GROKSCOPE_STORE or ./runs."""
     set_aside: bool = False
     """Move what is damaged or foreign into set-aside/ (nothing is deleted)."""
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Recipes:
     """List the recipes; with a name, print it as a TOML spec."""
 

@@ -11,7 +11,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 try:
-    import torch as _torch  # noqa: F401
+    import torch as _torch
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError(
         "grokscope.bridge needs PyTorch. Install it with: pip install 'grokscope[torch]'"

@@ -289,7 +289,7 @@ def read_frames(folder: Path) -> tuple[Frames, dict[str, Any]]:
 
 
 def write_frames(frames: Frames, about: Mapping[str, Any], folder: Path) -> None:
-    from grokscope.pages.files import write_file
+    from grokscope.store.files import write_file
 
     for name, frame in frames.items():
         if len(frame):

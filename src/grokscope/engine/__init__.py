@@ -4,5 +4,3 @@ from grokscope.engine.events import Event, Sink
 from grokscope.engine.executors import Executor, InProcess, LocalProcesses
 from grokscope.engine.orders import Order
 from grokscope.engine.planning import train
-
-__all__ = ["Event", "Executor", "InProcess", "LocalProcesses", "Order", "Sink", "train"]

@@ -9,19 +9,6 @@ from typing import Any
 
 from array_api_compat import array_namespace
 
-from grokscope.papers.structural_inference.theory.conditions import weakest_weight
-from grokscope.papers.structural_inference.theory.decay import score_variance as logit_variance
-
-__all__ = [
-    "entropy",
-    "informative_mass",
-    "logit_variance",
-    "measure_attention",
-    "measure_routing",
-    "structural_divergence",
-    "weakest_weight",
-]
-
 Array = Any
 
 TINY = 1e-30  # keeps logarithms of empty positions finite in float32
@@ -41,6 +28,19 @@ def informative_mass(attention: Array, oracle: Array) -> Array:  # -> (...)
     """Total weight on the informative positions: sum_{i in I} alpha_i."""
     xp = array_namespace(attention)
     return xp.sum(xp.where(oracle > 0, attention, xp.zeros_like(attention)), axis=-1)
+
+
+def weakest_weight(attention: Array, oracle: Array) -> Array:  # (..., T), (..., T) -> (...)
+    """min_{i in I} alpha_i, the smallest weight on an informative position (eq. 2); 1 where there
+    is none."""
+    xp = array_namespace(attention)
+    return xp.min(xp.where(oracle > 0, attention, xp.ones_like(attention)), axis=-1)
+
+
+def logit_variance(scores: Array) -> Array:  # (..., T) -> (...)
+    """(1/T) sum_t (a_t - mean a)^2, over the context of each query (conj. E.1)."""
+    xp = array_namespace(scores)
+    return xp.mean((scores - xp.mean(scores, axis=-1, keepdims=True)) ** 2, axis=-1)
 
 
 def entropy(attention: Array) -> Array:  # (..., T) -> (...)

@@ -21,23 +21,6 @@ from grokscope.models.layers import Attend, ModelNumbers, Params, Response, draw
 from grokscope.spec import ModelSpec
 from grokscope.tasks.data import TaskData
 
-__all__ = [
-    "MODELS",
-    "ModelNumbers",
-    "Params",
-    "Response",
-    "Shape",
-    "draw",
-    "find_model",
-    "init",
-    "minimal",
-    "numbers_of",
-    "respond",
-    "shape_of",
-    "transformer",
-    "visible",
-]
-
 Shape = minimal.Shape | transformer.Shape
 
 MODELS: dict[str, Any] = {"minimal": minimal, "transformer": transformer}

@@ -7,8 +7,6 @@ from typing import Any, NamedTuple, Protocol
 from grokscope.errors import SpecError, suggest
 from grokscope.optim.decoupled import Decoupled, adam, lion, momentum, muon
 
-__all__ = ["OPTIMISERS", "Optimiser", "OptimiserNumbers", "find_optimiser"]
-
 
 class OptimiserNumbers(NamedTuple):
     """Hyperparameters as arrays; a batch of runs stacks them."""

@@ -14,8 +14,8 @@ import jinja2
 import vl_convert
 
 from grokscope.draw.theme import theme
-from grokscope.errors import SpecError, StoreError
-from grokscope.store.files import replace_file
+from grokscope.errors import SpecError
+from grokscope.store.files import write_file
 
 SUFFIXES = (".png", ".svg", ".html", ".json")
 
@@ -51,18 +51,6 @@ def render_svg(chart: alt.TopLevelMixin) -> str:
     for number, name in enumerate(dict.fromkeys(re.findall(r'id="([^"]+)"', text))):
         text = re.sub(rf'(id="|#){re.escape(name)}(?=["\)])', rf"\g<1>part{number}", text)
     return text
-
-
-def write_file(path: Path, data: bytes) -> Path:
-    """Write a file and the directories it needs; trouble becomes a sentence."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(path, data)
-    except OSError as error:
-        raise StoreError(
-            f"Cannot write {path}: {error.strerror or error}. Choose another place."
-        ) from error
-    return path
 
 
 def write_between(path: Path, begin: str, end: str, text: str) -> Path:

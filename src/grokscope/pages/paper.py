@@ -22,7 +22,8 @@ from grokscope.claims.studies import Paper, ScaleName
 from grokscope.draw.theme import FONT, INK, SOFT
 from grokscope.draw.words import RULINGS
 from grokscope.pages.book import Book, Drawing
-from grokscope.pages.files import read_resource, template, write_between, write_file
+from grokscope.pages.files import read_resource, template, write_between
+from grokscope.store.files import write_file
 
 BEGIN, END = "<!-- verdicts: made by make pages -->", "<!-- end of verdicts -->"
 GAP, HEAD = 24, 46  # pixels between panels, and for their words

@@ -14,7 +14,8 @@ from grokscope.claims.studies import Annex, Paper, Planned, ScaleName, Study
 from grokscope.errors import StoreError
 from grokscope.pages import paper as page
 from grokscope.pages.book import state_effect
-from grokscope.pages.files import save_chart, write_file
+from grokscope.pages.files import save_chart
+from grokscope.store.files import write_file
 from grokscope.terminal import clock, plain_table
 
 

@@ -20,7 +20,8 @@ from grokscope.draw.charts import FIGURES, NARROW, Arms, as_arms, is_measured
 from grokscope.draw.reading import Arm, Reading
 from grokscope.draw.tables import ROWS
 from grokscope.pages import facts
-from grokscope.pages.files import read_resource, script_json, template, vega_bundle, write_file
+from grokscope.pages.files import read_resource, script_json, template, vega_bundle
+from grokscope.store.files import write_file
 
 TITLE = "What happened in these runs"
 SECTIONS = ("accuracy", "structure", "starvation", "attention", "others")

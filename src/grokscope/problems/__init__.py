@@ -5,5 +5,3 @@ how to build the problem from a spec, and how long training it takes.
 """
 
 from grokscope.problems.base import Kind, Problem, find_kind
-
-__all__ = ["Kind", "Problem", "find_kind"]

@@ -30,37 +30,3 @@ from grokscope.spec.sections import (
 )
 
 KINDS["observed"] = ObservedSpec
-
-__all__ = [
-    "KINDS",
-    "PER_EXAMPLE",
-    "RECIPES",
-    "ActivationKind",
-    "AttentionKind",
-    "EventRule",
-    "InterventionSpec",
-    "MaskSpec",
-    "ModelSpec",
-    "NormKind",
-    "ObservedSpec",
-    "OptimiserKind",
-    "OptimiserSpec",
-    "PositionKind",
-    "PriorKind",
-    "PriorSpec",
-    "RunSpec",
-    "Setting",
-    "Spec",
-    "TaskSpec",
-    "TrainingSpec",
-    "WatchSpec",
-    "field_type",
-    "find_recipe",
-    "flatten",
-    "from_dict",
-    "from_toml",
-    "read_spec",
-    "sweep",
-    "to_dict",
-    "to_toml",
-]

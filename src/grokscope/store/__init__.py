@@ -2,5 +2,3 @@
 
 from grokscope.store.run import CURVE, Run, Status, describe, shorten
 from grokscope.store.store import Defect, Store, default_root
-
-__all__ = ["CURVE", "Defect", "Run", "Status", "Store", "default_root", "describe", "shorten"]

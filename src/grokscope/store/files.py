@@ -39,6 +39,18 @@ def replace_file(path: Path, data: bytes, durable: bool = False) -> None:
         raise
 
 
+def write_file(path: Path, data: bytes) -> Path:
+    """Write a file and the directories it needs; trouble becomes a sentence."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(path, data)
+    except OSError as error:
+        raise StoreError(
+            f"Cannot write {path}: {error.strerror or error}. Choose another place."
+        ) from error
+    return path
+
+
 def damaged(path: Path, error: object) -> StoreError:
     first = str(error).splitlines()[0] if str(error) else type(error).__name__
     return StoreError(

@@ -15,17 +15,6 @@ from grokscope.tasks.sequences import (
     label_operands,
 )
 
-__all__ = [
-    "TASKS",
-    "TaskData",
-    "build_task",
-    "custom_task",
-    "data_task",
-    "infer_posterior",
-    "label_operands",
-    "pin_task",
-]
-
 TASKS: dict[str, Callable[[TaskSpec, int], TaskData]] = {
     **dict.fromkeys(SEQUENCES, build_sequences),
     "parity": build_parity,

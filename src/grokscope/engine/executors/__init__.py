@@ -7,8 +7,6 @@ from grokscope.engine.executors.here import InProcess
 from grokscope.engine.executors.processes import LocalProcesses
 from grokscope.engine.orders import Order
 
-__all__ = ["Executor", "InProcess", "LocalProcesses"]
-
 
 class Executor(Protocol):
     def execute(self, order: Order, sink: Sink) -> None:

@@ -13,7 +13,7 @@ gradient    the task's gradient on attention (9)
 statements  all fifteen in words
 """
 
-# ruff: noqa: F401, F403
+# ruff: noqa: F403
 from grokscope.papers.structural_inference.theory.conditions import *
 from grokscope.papers.structural_inference.theory.decay import *
 from grokscope.papers.structural_inference.theory.divergence import *
