@@ -171,8 +171,8 @@ def _method(measured: Mapping[str, Any]) -> list[str]:
         "is one process for one run, a process a core for several. Whoever cannot batch members "
         "trains them one after the other.",
         "",
-        f"A turn is {EPOCHS} epochs, {FEW} of several members in PyTorch. There were {words} "
-        "rounds. Times are medians over rounds. Ratios are taken round by round, then their "
+        f"A turn is {EPOCHS} epochs, {FEW} in PyTorch of several members or one block. There were "
+        f"{words} rounds. Times are medians over rounds. Ratios are taken round by round, then their "
         "median. Measured once were times to the first row, certificates, and the store "
         "of 10,000 runs. Compare ratios, not milliseconds, with those of another machine.",
         "",

@@ -76,9 +76,9 @@ def general(general: Mapping[str, Any], agreement: Mapping[str, Any]) -> list[st
         "model; those of the second differ from example to example. The lab computes the last "
         "layer only where it is read; the loop over all positions, as such models are usually "
         "written, everywhere, the other PyTorch loops as the lab does. `modelbatch` has no batched "
-        "form of PyTorch's fused attention and goes through the members one by one there. The floor is all products with weights that "
-        "are left: the second layer's queries, keys and values, what attention puts out, both MLPs "
-        "and the unembedding.",
+        "form of PyTorch's fused attention and goes through the members one by one there. The "
+        "floor is all products with weights that are left: the second layer's queries, keys and "
+        "values, what attention puts out, both MLPs and the unembedding.",
         "",
         *(f"- **{name}** is missing here: {why}." for name, why in general["missing"].items()),
         *_times(general, general["sizes"][0]),
