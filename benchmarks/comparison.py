@@ -28,7 +28,7 @@ MEMBERS = (1, 5, 20)
 MODELBATCH = "modelbatch==0.1.0"
 LAB, TORCH = "benchmarks.lab", "benchmarks.pytorch"
 EPOCHS = 25  # a turn: one row of the lab's curve
-FEW = 5  # a turn of several members in PyTorch, which would take minutes otherwise
+FEW = 5  # a turn in PyTorch of several members, or of one block, which would take minutes otherwise
 FEW_ROUNDS = 3  # with several members, where a round takes a minute
 PROGRAM = {"alone": "lab"}  # kinds that are compiled as another
 
@@ -258,7 +258,8 @@ def _compare_at(
 
 
 def _turn_epochs(contender: Contender, members: int) -> int:
-    return FEW if contender.module == TORCH and members > 1 else EPOCHS
+    slow = members > 1 or contender in BLOCK_CONTENDERS
+    return FEW if contender.module == TORCH and slow else EPOCHS
 
 
 class Teams:

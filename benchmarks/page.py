@@ -172,8 +172,8 @@ def _method(measured: Mapping[str, Any]) -> list[str]:
         "one process for one run, and one per core for several. A contender that cannot batch "
         "members trains them one after another.",
         "",
-        f"A turn is {EPOCHS} epochs, {FEW} of several members in PyTorch. There were {words} "
-        "rounds. Times are medians over rounds. Ratios are taken round by round, and their median "
+        f"A turn is {EPOCHS} epochs, {FEW} in PyTorch of several members or one block. There were "
+        f"{words} rounds. Times are medians over rounds. Ratios are taken round by round, and their median "
         "is given. Times to the first row, certificates and the store of 10,000 runs were measured "
         "once. Compare ratios, not milliseconds, with those of another machine.",
         "",

