@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 
 from benchmarks.teams import make_operands, serve
-from grokscope.engine.compilation import prepare
+from grokscope.engine.compilation import default_options, prepare
 from grokscope.engine.program import BLOCK, Form, make_member, make_program, measure, train_step
 from grokscope.spec import from_dict
 from grokscope.store import Store
@@ -50,7 +50,8 @@ class Lab:
         if self.batched:
             members = [jax.tree.map(lambda *leaves: jnp.stack(leaves), *members)]
         self.members = members
-        self.program = make_program(self.form, self.batched)
+        options = tuple(default_options().items())
+        self.program = make_program(self.form, self.batched, options)
         self.states = [self.program.init(member) for member in members]
 
     def warm_up(self) -> None:

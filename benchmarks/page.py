@@ -173,9 +173,9 @@ def _method(measured: Mapping[str, Any]) -> list[str]:
         "members trains them one after another.",
         "",
         f"A turn is {EPOCHS} epochs, {FEW} in PyTorch of several members or one block. There were "
-        f"{words} rounds. Times are medians over rounds. Ratios are taken round by round, and their median "
-        "is given. Times to the first row, certificates and the store of 10,000 runs were measured "
-        "once. Compare ratios, not milliseconds, with those of another machine.",
+        f"{words} rounds. Times are medians over rounds. Ratios are taken round by round, and "
+        "their median is given. Times to the first row, certificates and the store of 10,000 runs "
+        "were measured once. Compare ratios, not milliseconds, with those of another machine.",
         "",
         "`make bench` does the same in a few minutes with fewer sizes and rounds, "
         "`make bench-full` everything in three to four hours, `python -m benchmarks page` makes "

@@ -67,8 +67,8 @@ def install(clock: Clock) -> None:
 
         return call
 
-    def timed_program(form: Any, batched: bool = False) -> Program:
-        made = make_program(form, batched)
+    def timed_program(form: Any, *how: Any, **options: Any) -> Program:
+        made = make_program(form, *how, **options)
         return Program(timed_call(form, made.init), timed_call(form, made.advance))
 
     # What the engine looks up in its own modules is replaced there.

@@ -284,7 +284,7 @@ def test_interrupt_leaves_everything_resumable(tmp_path):
     assert process.wait() == 130
     os.close(master)
     text = output.decode()
-    assert "goes on from the last resume point" in text
+    assert "resumes from the last resume point" in text
     assert "Traceback" not in text
     assert "%" in text  # a bar was drawn
     (run,) = store.runs()

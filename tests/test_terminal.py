@@ -73,9 +73,9 @@ def test_the_latest_row_of_any_problem():
     """Accuracies where there are some, else losses, else whatever there is."""
 
     def state(**row):
-        return state_of(Event("advanced", "run", 1, 2, row))
+        return state_of(Event("advanced", "run", 1, 2, [row] if row else []))
 
     assert state(train_accuracy=1.0, train_loss=0.1, test_accuracy=0.5) == "train 1.00  test 0.50"
     assert state(train_loss=0.5, test_loss=0.25) == "train loss 0.50  test loss 0.25"
-    assert state(epoch=1, residual=3.0) == "residual 3.00"
+    assert state(epoch=1, map=[1.0, 2.0], residual=3.0) == "residual 3.00"
     assert state() == ""

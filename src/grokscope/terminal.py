@@ -142,11 +142,12 @@ class Watch:
 def state_of(event: Event) -> str:
     """The latest row in a few words: the measures that the glossary has a short name for, or the
     first ones of a problem of one's own."""
-    known = [name for name in MEASURES if MEASURES[name].brief and name in event.row]
+    row = {name: value for name, value in event.row.items() if not isinstance(value, list)}
+    known = [name for name in MEASURES if MEASURES[name].brief and name in row]
     if any(name.endswith("_accuracy") for name in known):
         known = [name for name in known if not name.endswith("_loss")]
-    names = known or [name for name in event.row if name != "epoch"][:3]
-    return "  ".join(f"{measure_of(name).brief} {event.row[name]:.2f}" for name in names)
+    names = known or [name for name in row if name != "epoch"][:3]
+    return "  ".join(f"{measure_of(name).brief} {row[name]:.2f}" for name in names)
 
 
 def short_names(specs: Sequence[Spec]) -> dict[str, str]:

@@ -14,13 +14,12 @@ torch = pytest.importorskip("torch")
 from benchmarks.agreement import hold
 from benchmarks.comparison import BLOCK, GENERAL, SCALES, export_problems, list_products
 from benchmarks.textbook import Bagged, Everywhere, General, GeneralAtLast, Shortcut, Textbook
-from grokscope.recipes import find_recipe
 
 from benchmarks import lab, pytorch
 from grokscope.engine.compilation import prepare
 from grokscope.models import init, numbers_of, respond, shape_of
 from grokscope.models.layers import normalise
-from grokscope.spec import to_dict
+from grokscope.spec import find_recipe, to_dict
 from grokscope.tasks import build_task
 
 EPOCHS = 30

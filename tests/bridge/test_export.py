@@ -40,7 +40,7 @@ def test_logits_and_attention_are_equal(train_lab, change):
         with torch.no_grad():
             logits = model(torch.from_numpy(data.tokens).long())
         np.testing.assert_allclose(logits, theirs.logits, atol=2e-5)
-        np.testing.assert_allclose(model.pattern.kept, theirs.attention, atol=1e-6)
+        np.testing.assert_allclose(model.pattern.kept, theirs.attention, atol=5e-6)
 
 
 def keep(module, inputs, output):

@@ -6,7 +6,6 @@ import json
 import shutil
 from pathlib import Path
 
-import jax
 import numpy as np
 import polars as pl
 import pytest
@@ -14,7 +13,7 @@ from safetensors.numpy import load_file
 
 import grokscope as gs
 from golden.cases import make_specs
-from grokscope.engine.compilation import OPTIONS
+from grokscope.engine.compilation import default_options
 
 HERE = Path(__file__).parent
 RESULTS = HERE.parent.parent / "results"
@@ -112,4 +111,4 @@ def test_a_half_done_run_keeps_its_compiler_options(old_store, tiny):
     (resumed,) = gs.train(old_store.get(PARTIAL).spec, old_store, processes=1)
     assert [segment.get("compiler", {}) for segment in resumed.provenance["segments"]] == [{}, {}]
     (fresh,) = gs.train(tiny, old_store, processes=1)
-    assert fresh.provenance["segments"][0]["compiler"] == OPTIONS.get(jax.default_backend(), {})
+    assert fresh.provenance["segments"][0]["compiler"] == default_options()

@@ -15,6 +15,13 @@ from pathlib import Path
 OPTIONS = {"cpu": {"xla_cpu_experimental_ynn_fusion_type": ""}}
 
 
+def default_options() -> dict[str, str]:
+    """Of new runs on this machine."""
+    import jax
+
+    return OPTIONS.get(jax.default_backend(), {})
+
+
 @cache
 def prepare() -> None:
     """Call before the first use of JAX in a process that trains."""

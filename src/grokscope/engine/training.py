@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from grokscope.engine.compilation import OPTIONS
+from grokscope.engine.compilation import default_options
 from grokscope.engine.events import Event, EventKind, Sink
 from grokscope.engine.program import BLOCK, Form, Member, State, make_program
 from grokscope.errors import StoreError
@@ -114,7 +114,7 @@ def compiler_options(spec: Spec, store: Store) -> dict[str, str]:
     begun = _segments(store.find(spec))
     if begun:
         return begun[0].get("compiler", {})
-    return OPTIONS.get(jax.default_backend(), {})
+    return default_options()
 
 
 def _restore(progress: Progress, fresh: State, store: Store, sink: Sink) -> State:
