@@ -6,12 +6,20 @@ import numpy as np
 import pytest
 
 import grokscope as gs
+from grokscope.claims.evidence import Event, Tables, collect
+from grokscope.claims.judgements import Share
+from grokscope.claims.studies import Claim, Paper, Setting, Study, plan
+from grokscope.draw.charts import CHARTS
 from grokscope.engine import training
 from grokscope.engine.executors import InProcess, LocalProcesses
+from grokscope.pages.book import Book
+from grokscope.pages.paper import render_markdown
+from grokscope.pages.reading import group_runs
+from grokscope.pages.run import write_page
 from grokscope.spec import read_spec
 from regression import RegressionSpec
 
-SEEDS = 3
+SEEDS = 5
 
 
 @pytest.fixture(autouse=True)
@@ -107,3 +115,51 @@ def test_a_batch_agrees(specs, finished, store):
     for one, other in zip(batched, finished, strict=False):
         for name, array in one.weights().items():
             np.testing.assert_allclose(array, other.weights()[name], atol=1e-3)
+
+
+def test_it_is_reported(finished, tmp_path):
+    """The page has the problem's own measures and event, and none of the token tasks'."""
+    page = write_page(tmp_path / "page.html", group_runs(finished)).read_text()
+    assert "fitted" in page
+    assert "hidden=64" in page
+    for word in ("grokked", "ttention", "ccuracy"):
+        assert word not in page.split("<script")[0]
+    assert CHARTS["loss"](group_runs(finished)).to_dict(validate=False)
+
+
+def test_it_is_judged_by_a_claim(specs, finished):
+    fitting = Event("fitted", "fit", "fitting epoch")
+    by_seed = {(spec.hidden, spec.seed): spec for spec in specs}
+    study = Study(
+        name="width",
+        source="Figure 1",
+        title="Does width matter?",
+        paper_says="It does.",
+        how="We count.",
+        settings=lambda scale: [Setting(scale, "sine", specs[0], stop="fitted")],
+        arms=lambda setting, seed: {"wide": by_seed[64, seed], "narrow": by_seed[1, seed]},
+        claims=(
+            Claim("wide fits", "It fits.", Share("wide", "most", event=fitting)),
+            Claim("narrow does not", "It does not.", Share("narrow", "few", event=fitting)),
+        ),
+        draw=lambda evidence: [],
+        caption="",
+        seeds={"smoke": SEEDS, "laptop": SEEDS, "paper": SEEDS},
+    )
+    paper = Paper(
+        name="sines",
+        title="Sines",
+        reference="",
+        summary="",
+        studies=(study,),
+        regimes={"sine": "A sine."},
+        deviations=(),
+        revisions=(),
+        glossary={},
+    )
+    runs = {run.id: run for run in finished}
+    tables = collect(paper, plan([study], "laptop"), runs, Tables.empty())
+    evidence = tables.evidence(study, "laptop")
+    rulings = [evidence.findings(claim)["sine"].ruling for claim in study.claims]
+    assert rulings == ["supported", "supported"]
+    assert "It fits." in render_markdown(Book.read(paper, {"laptop": tables}))
