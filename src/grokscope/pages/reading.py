@@ -48,8 +48,6 @@ def read_run(run: Run) -> Reading:
         }
         outcome = {**conclude(spec, scalars), "status": "partial", "ended_by": None}
     events = events_of(outcome)
-    thresholds = {e.measure: e.threshold for e in events.values()}
-    thresholds.setdefault("weakest_min", spec.structure_threshold)
     width = len(curve["attention"][0]) if len(curve) and "attention" in curve.columns else 0
     try:
         segments = tuple(run.provenance.get("segments", ()))
