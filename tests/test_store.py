@@ -202,7 +202,7 @@ def test_a_resume_point_without_its_row_is_not_gone_on_from(tiny, store):
 
     def stand_at_50(count):
         curve = {name: column[:count] for name, column in rows.items()}
-        store.save_progress(run, curve, {"step": np.int32(50)}, {"segments": []})
+        store.save_progress(run, curve, {"step": np.int32(50)}, whole.provenance)
         return store.load_progress(run)
 
     for count in (6, 8):

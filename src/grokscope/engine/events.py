@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-EventKind = Literal["skipped", "started", "resumed", "advanced", "finished", "failed", "warned"]
+EventKind = Literal[
+    "skipped", "started", "resumed", "advanced", "finished", "failed", "refused", "warned"
+]
 
 
 @dataclass(frozen=True)
@@ -19,6 +21,8 @@ class Event:
     rows: list[dict[str, Any]] = field(default_factory=list)
     """Every row of the curve since the last event of this run; all of them if it was resumed."""
     message: str = ""
+    error: str = ""
+    """Of a run that was refused or died: the name of its error's class."""
 
     @property
     def row(self) -> dict[str, Any]:

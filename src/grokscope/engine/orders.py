@@ -3,6 +3,10 @@
 Runs are idempotent by hash and claimed through the store, so any number of workers may walk the
 same order: each takes what nobody holds, and waits if everything left is held. That is
 all the coordination there is, within one machine or across several.
+
+A run resumes with what it was begun with (threads, size of its batch, compiler options), since all
+of these change last bits. Whatever goes wrong with one run is told as an event and ends that run
+alone.
 """
 
 from __future__ import annotations
@@ -15,11 +19,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from grokscope.engine.events import Sink
-from grokscope.errors import GrokscopeError
-from grokscope.parts import load, refer
+from grokscope import interrupts
+from grokscope.engine.events import Event, Sink
+from grokscope.errors import GrokscopeError, StoreError, TrainingError
+from grokscope.parts import load, refer, trusting
 from grokscope.spec import KINDS, Spec, read_spec
 from grokscope.store import Store
+from grokscope.store.run import RESUME
 
 Execution = Literal["auto", "one-by-one", "vmap"]
 
@@ -40,6 +46,8 @@ class Order:
     """`module:function` or `file.py:function` of a probe; empty: train."""
     kinds: dict[str, str] = field(default_factory=dict)
     """Kinds of runs that the package does not know, and where their spec classes are."""
+    trust: bool = False
+    """May parts be loaded that only the store names?"""
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -50,29 +58,39 @@ class Order:
 
 
 def make_order(
-    specs: Sequence[Spec], store: Store, execution: Execution = "auto", probe: str = ""
+    specs: Sequence[Spec],
+    store: Store,
+    execution: Execution = "auto",
+    probe: str = "",
+    trust: bool = False,
 ) -> Order:
     own = {
         spec.kind_name: refer(type(spec))
         for spec in specs
         if not type(spec).__module__.startswith("grokscope.spec")
     }
-    return Order(str(store.root), [spec.to_dict() for spec in specs], execution, probe, own)
+    return Order(str(store.root), [spec.to_dict() for spec in specs], execution, probe, own, trust)
 
 
 def carry_out(order: Order, sink: Sink) -> None:
-    """Do all of an order that nobody else does, then wait until the others have done theirs."""
+    """Do all of an order that nobody else does, then wait until the others have done theirs. Runs
+    that cannot be trained are told as `refused`; what has ended, the store knows."""
+    specs, store = read_specs(order), Store(order.store)
+    with trusting(order.trust):
+        if order.probe:
+            from grokscope.probes import take_all
+
+            take_all([store.find(spec) for spec in specs], order.probe, store)
+        else:
+            with interrupts.noticed():
+                _train_all(specs, store, sink, order.execution)
+
+
+def read_specs(order: Order) -> list[Spec]:
     for name, reference in order.kinds.items():
         if name not in KINDS:
             KINDS[name] = load(reference, "the kind of run")
-    specs = [read_spec(data) for data in order.specs]
-    store = Store(order.store)
-    if order.probe:
-        from grokscope.probes import take_all
-
-        take_all([store.find(spec) for spec in specs], order.probe, store)
-    else:
-        _train_all(specs, store, sink, order.execution)
+    return [read_spec(data) for data in order.specs]
 
 
 def resolve(execution: Execution) -> Execution:
@@ -88,20 +106,58 @@ def resolve(execution: Execution) -> Execution:
 def _train_all(specs: Sequence[Spec], store: Store, sink: Sink, execution: Execution) -> None:
     execution = resolve(execution)
     left = {spec.id: spec for spec in specs}
-    refused: list[GrokscopeError] = []
+    told: set[str] = set()
     while left:
         before = len(left)
         groups = _group(left.values()) if execution == "vmap" else [[s] for s in left.values()]
         for group in groups:
             # An impossible run must not keep the others waiting.
             for name, error in _train_free(group, store, sink).items():
-                refused.append(error)
-                del left[name]
+                sink(refusal(left.pop(name), error))
         left = {name: spec for name, spec in left.items() if not store.find(spec).ended}
         if left and len(left) == before:  # all that is left is held by others
+            for name in left.keys() - told:
+                _tell_wait(name, store, sink)
+            told |= left.keys()
             time.sleep(POLL_SECONDS)
-    if refused:
-        raise refused[0]
+
+
+def _tell_wait(name: str, store: Store, sink: Sink) -> None:
+    """Say for whom we wait, unless it is for another worker of our own master."""
+    holder = store.holder(name)
+    if holder is not None and not holder.ours:
+        sink(Event("warned", name, message=f"Waiting for {holder}, which trains run {name}."))
+
+
+def refusal(spec: Spec, error: Exception) -> Event:
+    """A run that cannot be trained, or that died, with a sentence about why."""
+    if not isinstance(error, GrokscopeError):
+        first = str(error).splitlines()[0] if str(error) else ""
+        sentence = f"Run {spec.id} died of {type(error).__name__}: {first}".rstrip(": ")
+        if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in first:
+            sentence = f"Run {spec.id} needs more memory than there is ({first[:200]})"
+        error = TrainingError(sentence.rstrip(".") + ".")
+    epochs = spec.training.epochs
+    return Event("refused", spec.id, 0, epochs, message=str(error), error=type(error).__name__)
+
+
+def begun_segment(spec: Spec, store: Store) -> dict[str, Any] | None:
+    """How a half-done run was begun; None if there is nothing to resume. A fork that has not begun
+    goes on as its parent was begun, since other terms would give other bits."""
+    run = store.find(spec)
+    if not (run.path / RESUME).exists():
+        parent = getattr(getattr(spec, "fork", None), "parent", "")
+        with contextlib.suppress(StoreError):
+            return store.get(parent).provenance["segments"][0] if parent else None
+        return None
+    segments: list[dict[str, Any]] = []
+    with contextlib.suppress(StoreError):
+        segments = run.provenance["segments"]
+    if not segments:
+        with contextlib.suppress(StoreError):  # what cannot be read will be set aside
+            saved = store.load_progress(run)
+            segments = saved[2] if saved else []
+    return segments[0] if segments else None
 
 
 def _group(specs: Iterable[Spec]) -> list[list[Spec]]:
@@ -112,34 +168,42 @@ def _group(specs: Iterable[Spec]) -> list[list[Spec]]:
     return list(groups.values())
 
 
-def _train_free(specs: Sequence[Spec], store: Store, sink: Sink) -> dict[str, GrokscopeError]:
+def _train_free(specs: Sequence[Spec], store: Store, sink: Sink) -> dict[str, Exception]:
     """Claim what is free among `specs` and train it, batched if it is more than one run. What
-    cannot be trained (no such teacher, no room for a distractor) is returned with its reason."""
+    cannot be trained (no such teacher, no room for a distractor, no memory, no disk) is returned
+    with its reason."""
     import jax
 
     from grokscope.engine.program import make_member
-    from grokscope.engine.training import compiler_options, train_group
+    from grokscope.engine.training import Terms, begun_terms, train_group
 
-    refused: dict[str, GrokscopeError] = {}
+    refused: dict[str, Exception] = {}
     with contextlib.ExitStack() as claims:
-        mine = [
-            spec
-            for spec in specs
-            if not store.find(spec).ended
-            and claims.enter_context(store.claim(spec.id))
-            and not store.find(spec).ended  # it may have ended while we took the lock
-        ]
-        batches = defaultdict(list)
-        for spec in mine:
+        batches: dict[Any, list[tuple[Spec, Any, Terms]]] = defaultdict(list)
+        for spec in specs:
             try:
+                if store.find(spec).ended or not claims.enter_context(store.claim(spec.id)):
+                    continue
+                if store.find(spec).ended:  # it may have ended while we took the lock
+                    continue
+                terms = begun_terms(spec, store)
                 form, member = make_member(spec, store)
-            except GrokscopeError as error:
+            except Exception as error:  # the user's parts, the disk, the memory: its own trouble
                 refused[spec.id] = error
                 continue
             sizes = tuple(array.shape for array in jax.tree.leaves(member))
-            options = tuple(compiler_options(spec, store).items())
-            batches[form, sizes, options].append((spec, member))
+            key: tuple[Any, ...] = (form, sizes, terms.options, terms.batch)
+            # A batch that resumes has each run in its former place.
+            taken = {other.place for *_, other in batches[key]} if terms.batch else set()
+            if terms.batch and terms.place in taken:
+                key = (*key, spec.id)
+            batches[key].append((spec, member, terms))
         for (form, *_), batch in batches.items():
-            some, members = zip(*batch, strict=True)
-            train_group(some, form, members, store, sink)
+            if not batch:
+                continue
+            some, members, begun = zip(*batch, strict=True)
+            try:
+                train_group(some, form, members, begun, store, sink)
+            except Exception as error:
+                refused |= {spec.id: error for spec in some if not store.find(spec).ended}
     return refused

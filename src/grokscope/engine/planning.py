@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from grokscope.engine.events import Event, Sink, fan_out
 from grokscope.engine.executors import Executor, InProcess, LocalProcesses
-from grokscope.engine.orders import Execution, make_order, resolve
-from grokscope.errors import GrokscopeError, TrainingError
-from grokscope.parts import lives_in_main, refer
+from grokscope.engine.orders import Execution, begun_segment, make_order, refusal, resolve
+from grokscope.errors import GrokscopeError, TrainingError, named_error
+from grokscope.parts import lives_in_main, refer, trusting
 from grokscope.problems import find_kind
 from grokscope.spec import Spec
 from grokscope.store import Run, Store
@@ -18,6 +19,7 @@ from grokscope.store.provenance import count_cores
 WORTH_A_PROCESS = 10.0  # seconds of training that pay for starting a second process
 # Runs that stop soon after they grok do so in the first half of their budget, most of them.
 STOPS_EARLY = 0.6
+MOST_THREADS = 1024
 
 
 def train(
@@ -28,37 +30,101 @@ def train(
     execution: Execution = "auto",
     executor: Executor | None = None,
     sinks: Sink | Iterable[Sink] = (),
+    trust: bool = False,
 ) -> list[Run]:
     """Train what the store does not have yet, and return every run, in the order of the specs.
 
-    Interrupt it at any moment: calling it again resumes from the last resume point with the same
-    bits. `processes` defaults to one per core where that pays, and to one for batches (`vmap`). A
-    run whose numbers overflow is marked as failed and does not disturb the others. `sinks` are
-    called with every `Event`.
+    Interrupt it at any moment: calling it again resumes from the last resume point. On the same
+    machine, with the same versions, it comes to the same bits: a run resumes with the threads, the
+    batch and the compiler options that it was begun with. `processes` defaults to one per core
+    where that pays, and to one for batches (`vmap`). A run whose numbers overflow is marked as
+    failed and does not disturb the others; one that dies otherwise is named in the error at the
+    end. `sinks` are called with every `Event`. `trust` allows to load parts (rules, models) that
+    only the store names, such as a teacher's: their code is executed.
     """
     specs = [specs] if isinstance(specs, Spec) else list(specs)
-    specs = [pin_spec(spec) for spec in specs]
+    with trusting(trust):
+        specs = [pin_spec(spec) for spec in specs]
     store = store if isinstance(store, Store) else Store(store)
-    sink = fan_out(sinks)
-    left = []
+    tell = fan_out(sinks)
+    refused: dict[str, Event] = {}
+
+    def sink(event: Event) -> None:
+        if event.kind == "refused":
+            refused[event.run] = event
+        tell(event)
+
+    left: list[Spec] = []
     for spec in {spec.id: spec for spec in specs}.values():
-        if store.find(spec).ended:
-            sink(Event("skipped", spec.id, spec.training.epochs, spec.training.epochs))
-        else:
+        if not store.find(spec).ended:
             left.append(spec)
+            continue
+        try:
+            _ = store.find(spec).outcome
+            sink(Event("skipped", spec.id, spec.training.epochs, spec.training.epochs))
+        except GrokscopeError as error:  # one bad entry does not keep the others from training
+            sink(refusal(spec, error))
+    trouble: list[GrokscopeError] = []
     if left:
         executor = executor or choose_executor(left, processes, execution)
-        refused: list[GrokscopeError] = []
         for wave in in_order(left):
             # The longest first, so that no core waits long for another's last run.
             wave = sorted(wave, key=expected_seconds, reverse=True)
-            try:
-                executor.execute(make_order(wave, store, execution), sink)
-            except GrokscopeError as error:  # what does not depend on it is trained all the same
-                refused.append(error)
-        if refused:
-            raise refused[0]
+            for fitting, some in _by_threads(wave, store, executor):
+                try:
+                    fitting.execute(make_order(some, store, execution, trust=trust), sink)
+                except GrokscopeError as error:  # the rest is trained all the same
+                    trouble.append(error)
+    _judge(specs, store, refused, trouble)
     return [store.find(spec) for spec in specs]
+
+
+def _by_threads(
+    specs: Sequence[Spec], store: Store, executor: Executor
+) -> list[tuple[Executor, list[Spec]]]:
+    """Who trains what. The number of threads is fixed when a process starts, so half-done runs that
+    were begun with another number get worker processes of their own."""
+    usual = getattr(executor, "threads", None)
+    groups: dict[int | None, list[Spec]] = defaultdict(list)
+    for spec in specs:
+        begun = begun_segment(spec, store) if usual is not None else None
+        wanted = begun.get("threads") if begun and begun.get("backend") == "cpu" else None
+        possible = wanted and wanted <= MOST_THREADS  # else it is refused when its turn comes
+        if not possible or any(map(lives_in_main, _own_references(spec))):
+            wanted = usual
+        groups[wanted].append(spec)
+    found: list[tuple[Executor, list[Spec]]] = []
+    for threads, some in groups.items():
+        fitting = executor
+        if threads is not None and threads != usual:
+            count = min(len(some), max(1, count_cores() // threads))
+            fitting = LocalProcesses(count, threads)
+        found.append((fitting, some))
+    return found
+
+
+def _judge(
+    specs: Sequence[Spec],
+    store: Store,
+    refused: Mapping[str, Event],
+    trouble: Sequence[GrokscopeError],
+) -> None:
+    """Success is what the store has: every run has ended, or each that has not gets a sentence."""
+    lost = [s.id for s in specs if s.id in refused or not store.find(s).ended]
+    if not lost:
+        return
+    reasons: dict[str, list[str]] = defaultdict(list)
+    rest = str(trouble[0]) if trouble else "It has not ended, and nobody said why."
+    for name in dict.fromkeys(lost):
+        reasons[refused[name].message if name in refused else rest].append(name)
+    kinds = [refused[name].error for name in lost if name in refused]
+    kinds += [type(error).__name__ for error in trouble]
+    if len(set(lost)) == 1:
+        raise named_error((kinds or [""])[0], next(iter(reasons)))
+    lines = [f"{', '.join(names)}: {reason}" for reason, names in reasons.items()]
+    count = len({spec.id for spec in specs})
+    head = f"{len(set(lost))} of {count} runs have not ended."
+    raise named_error((kinds or [""])[0], "\n".join([head, *lines]))
 
 
 def pin_spec(spec: Spec) -> Spec:
@@ -73,10 +139,14 @@ def choose_executor(
     count = choose_processes(specs) if processes is None else processes
     if processes is None and count > 1 and resolve(execution) == "vmap":
         count = 1  # the first process claims the whole batch; others would only wait
-    named = [reference for spec in specs for reference in find_kind(spec).references(spec)]
-    if any(map(lives_in_main, [*named, *{refer(type(spec)) for spec in specs}])):
+    if any(lives_in_main(name) for spec in specs for name in _own_references(spec)):
         count = 1  # a worker would have to run the whole script to get at the part
     return LocalProcesses(count) if count > 1 else InProcess()
+
+
+def _own_references(spec: Spec) -> list[str]:
+    """Where the parts of the user's own are that a worker process would have to load."""
+    return [*find_kind(spec).references(spec), refer(type(spec))]
 
 
 def choose_processes(specs: Sequence[Spec]) -> int:

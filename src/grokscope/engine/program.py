@@ -8,7 +8,7 @@ bits do not depend on how a run is cut into calls. What is learned is up to the 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache, partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 BLOCK = 64  # rows that fit into one call
 # Folded into a run's key, so that no two purposes share random numbers.
-BATCHES, SAMPLES = 1, 2
+BATCHES, SAMPLES, MEASURES = 1, 2, 3
 
 
 Options = tuple[tuple[str, str], ...]
@@ -77,7 +77,12 @@ class Program(NamedTuple):
     advance: Any  # (state, member, rows) -> (state, block of rows, rows written)
 
 
-@cache
+# Programs that stay in memory, about 40 MB each: a sweep over sizes must not fill it. Those that
+# are needed again come from the cache on disk.
+MOST_PROGRAMS = 8
+
+
+@lru_cache(maxsize=MOST_PROGRAMS)
 def make_program(form: Form, batched: bool = False, options: Options = ()) -> Program:
     """Functions for one run, or for a batch of stacked runs (`vmap`), compiled with XLA's
     `options`."""
@@ -88,12 +93,21 @@ def make_program(form: Form, batched: bool = False, options: Options = ()) -> Pr
     return Program(compiled(init), compiled(advance, donate_argnums=0))
 
 
+def forget_surplus(program: Program) -> None:
+    """A program keeps machine code for each shape of its arrays; drop it where they are many."""
+    for function in program:
+        if function._cache_size() > MOST_PROGRAMS:
+            function.clear_cache()
+
+
 def make_member(spec: Spec, store: Store) -> tuple[Form, Member]:
     """What a spec compiles to, and its arrays."""
     problem, data, numbers = find_kind(spec).build(spec, store)
     given = spec.optimiser
+    named = [name for name in OptimiserNumbers._fields if name != "horizon"]
     optimiser = OptimiserNumbers(
-        **{name: np.float32(getattr(given, name)) for name in OptimiserNumbers._fields}
+        **{name: np.float32(getattr(given, name)) for name in named},
+        horizon=np.float32(spec.training.epochs if given.schedule == "cosine" else 0),
     )
     member = Member(data, numbers, optimiser, make_clock(spec))
     return Form(problem, find_optimiser(given.kind)), jax.tree.map(jnp.asarray, member)
@@ -201,6 +215,12 @@ def measure(form: Form, state: State, member: Member) -> dict[str, jax.Array]:
     """One row of the curve: the problem's measures of the weights as they are now, and their size
     and last change."""
     row = form.problem.row(state.params, member.data, member.numbers)
+    samples = getattr(form.problem, "samples", 0)
+    if samples:
+        key = jax.random.fold_in(jax.random.key(member.clock.seed), MEASURES)
+        keys = jax.random.split(jax.random.fold_in(key, state.step), samples)
+        draw = partial(form.optimiser.draw, state.params, state.optimiser, member.optimiser)
+        row |= form.problem.posterior_row(draw, keys, member.data, member.numbers)  # type: ignore[attr-defined]
     numbers = {
         **row,
         "parameter_norm": tree_norm(state.params),

@@ -5,10 +5,12 @@ It is told to stop by its standard input closing, which also happens when its ma
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
 import threading
+from pathlib import Path
 
 from grokscope.engine.events import Event
 
@@ -17,6 +19,8 @@ def main() -> int:
     # Ctrl-C reaches the whole process group; the master decides, by closing our input.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _limit_cores()
+    with contextlib.suppress(OSError):  # where memory runs out, we go before our master
+        Path("/proc/self/oom_score_adj").write_text("500")
     events = os.fdopen(os.dup(sys.stdout.fileno()), "w")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a user's rule prints is no event
     order = sys.stdin.readline()
@@ -29,8 +33,9 @@ def main() -> int:
 
     try:
         carry_out(Order.from_json(order), tell)
-    except GrokscopeError:
-        return 1  # the master meets the same error and tells it
+    except GrokscopeError as error:
+        tell(Event("warned", "", message=str(error), error=type(error).__name__))
+        return 1
     return 0
 
 
@@ -51,4 +56,6 @@ def _limit_cores() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    code = main()
+    sys.stderr.flush()
+    os._exit(code)  # threads of a user's part, or of a library, must not keep us

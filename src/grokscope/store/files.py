@@ -1,4 +1,8 @@
-"""Files: written so that nobody ever sees half of one, read so that damage becomes a sentence."""
+"""Files: written so that nobody ever sees half of one, read so that damage becomes a sentence.
+
+Every change of a file goes through `DISK`, one operation at a time: tests put faults, crashes and
+power losses under it.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +13,11 @@ import io
 import json
 import math
 import os
+import re
 import secrets
-from collections.abc import Iterator, Mapping
+import stat
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,34 +28,122 @@ from grokscope.errors import StoreError
 if TYPE_CHECKING:
     import polars as pl
 
+FORMAT = 2
+"""Of what is written. 1, version 0.1.0, had checksums in outcome.json only."""
+MOST_JSON = 2**26  # bytes
 
-def replace_file(path: Path, data: bytes, durable: bool = False) -> None:
-    """Write to a temporary file, then rename: readers see the old file or the new one.
 
-    `durable` waits until the disk has it, for files that others are told to trust."""
+class Disk:
+    """The operations that change a disk, the only ones that this package uses on its stores."""
+
+    def create(self, path: Path, data: bytes, mode: int | None) -> None:
+        """A new file; never through a link or onto something that is there."""
+        with open(path, "xb") as file:
+            file.write(data)
+            if mode is not None:
+                os.fchmod(file.fileno(), mode)
+
+    def sync(self, path: Path) -> None:
+        """Wait until the disk has a file's content, or a directory's entries."""
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        except OSError as error:
+            # Some network file systems cannot do it for directories, and need not.
+            if error.errno not in (errno.EINVAL, errno.ENOTSUP):
+                raise
+        finally:
+            os.close(handle)
+
+    def rename(self, old: Path, new: Path) -> None:
+        os.replace(old, new)
+
+    def remove(self, path: Path) -> None:
+        path.unlink(missing_ok=True)
+
+    def make(self, path: Path) -> None:
+        path.mkdir(exist_ok=True)
+
+
+DISK = Disk()
+
+
+def make_directory(path: Path) -> None:
+    """The directory and its parents."""
+    if not path.is_dir():
+        if path.parent != path:
+            make_directory(path.parent)
+        DISK.make(path)
+
+
+def replace_file(
+    path: Path,
+    data: bytes,
+    durable: bool = False,
+    mode: int | None = None,
+    after: Iterable[Path] = (),
+) -> str:
+    """Write to a temporary file, then rename: readers see the old file or the new one. Returns the
+    checksum of what was meant to be written.
+
+    `durable` has the content on the disk before it gets its name, and what it comes `after`: at a
+    power loss there is the old file or the new one, never an empty one. The name itself lasts once
+    its directory is synced."""
     beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
-        with open(beside, "wb") as file:
-            file.write(data)
-            if durable:
-                file.flush()
-                os.fsync(file.fileno())
-        os.replace(beside, path)
+        DISK.create(beside, data, mode)
+        if durable:
+            sync_all([beside, *after])
+        DISK.rename(beside, path)
     except BaseException:
-        beside.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            DISK.remove(beside)
         raise
+    return hashlib.sha256(data).hexdigest()
+
+
+TEMPORARY = re.compile(
+    r"\.(\d{8}\.safetensors|[a-z_-]+\.(json|safetensors)|\w+(-[0-9a-f]{16})?\.parquet)\.[0-9a-f]{8}"
+)
+"""Names that `replace_file` gives to files of a store until they are whole."""
+
+
+def sync_all(paths: Iterable[Path]) -> None:
+    """Wait for all of them at once: a journal then needs few commits, where one wait after the
+    other takes three times as long (docs/log.md)."""
+    first, *others = paths
+    with ThreadPoolExecutor(len(others) or 1) as pool:  # which starts none without work
+        waiting = pool.map(DISK.sync, others)
+        DISK.sync(first)
+        list(waiting)
 
 
 def write_file(path: Path, data: bytes) -> Path:
-    """Write a file and the directories it needs; trouble becomes a sentence."""
+    """Write a file that the user asked for, and the directories it needs; trouble becomes a
+    sentence. A link stays and what it leads to is replaced, with its mode; what is not a file
+    is left alone."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(path, data)
+        goal = Path(os.path.realpath(path))
+        mode = goal.stat().st_mode if goal.exists() else None
+        if mode is not None and not stat.S_ISREG(mode):
+            raise StoreError(
+                f"Cannot write {path}: it is {_what(mode)}, not a file. Choose another place."
+            )
+        make_directory(goal.parent)
+        replace_file(goal, data, mode=None if mode is None else stat.S_IMODE(mode))
     except OSError as error:
         raise StoreError(
             f"Cannot write {path}: {error.strerror or error}. Choose another place."
         ) from error
     return path
+
+
+def _what(mode: int) -> str:
+    if stat.S_ISDIR(mode):
+        return "a directory"
+    if stat.S_ISFIFO(mode):
+        return "a pipe"
+    return "a socket" if stat.S_ISSOCK(mode) else "a device"
 
 
 def damaged(path: Path, error: object) -> StoreError:
@@ -78,76 +173,162 @@ def disk_sentences(root: Path) -> Iterator[None]:
         ) from error
 
 
-def write_json(path: Path, data: Mapping[str, Any], durable: bool = False) -> None:
-    text = json.dumps(_finite(data), indent=1, sort_keys=True, allow_nan=False)
-    replace_file(path, (text + "\n").encode(), durable)
+def read_bytes(path: Path, most: int | None = None) -> bytes:
+    """All of a regular file. Devices, pipes and what does not fit into memory are refused."""
+    try:
+        # A pipe without a writer must not keep us waiting, hence non-blocking.
+        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+        with open(handle, "rb") as file:
+            found = os.fstat(handle)
+            if not stat.S_ISREG(found.st_mode):
+                raise damaged(path, f"it is {_what(found.st_mode)}, not a file")
+            if most is not None and found.st_size > most:
+                raise damaged(path, f"{found.st_size:,} bytes are too many")
+            return file.read()
+    except (OSError, MemoryError) as error:
+        raise damaged(path, error) from error
 
 
-def _finite(value: Any) -> Any:
+# Seals: a file that holds its own checksum, so that no flipped bit goes unseen.
+
+OPEN_SEAL = "0" * 64
+SEAL = re.compile(rb'"sha256": ?"([0-9a-f]{64})"')
+
+
+def seal(data: bytes) -> bytes:
+    """Bytes with the checksum in place of the zeros under the name `sha256`: that of the bytes
+    with the zeros."""
+    return data.replace(OPEN_SEAL.encode(), hashlib.sha256(data).hexdigest().encode(), 1)
+
+
+def seal_holds(data: bytes) -> bool | None:
+    """Is it as it was sealed? None if there is no seal."""
+    found = SEAL.search(data)
+    if found is None:
+        return None
+    total = hashlib.sha256(memoryview(data)[: found.start(1)])
+    total.update(OPEN_SEAL.encode())
+    total.update(memoryview(data)[found.end(1) :])
+    return total.hexdigest().encode() == found[1]
+
+
+def write_json(
+    path: Path,
+    data: Mapping[str, Any],
+    durable: bool = False,
+    sealed: bool = False,
+    after: Iterable[Path] = (),
+) -> str:
+    data = finite(data)
+    if sealed:
+        data = {**data, "format": FORMAT, "sha256": OPEN_SEAL}
+    text = json.dumps(data, indent=1, sort_keys=True, allow_nan=False) + "\n"
+    content = seal(text.encode()) if sealed else text.encode()
+    return replace_file(path, content, durable, after=after)
+
+
+def finite(value: Any) -> Any:
     """JSON has no NaN: it becomes null."""
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, Mapping):
-        return {key: _finite(inner) for key, inner in value.items()}
+        return {key: finite(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [_finite(inner) for inner in value]
+        return [finite(inner) for inner in value]
     return value
 
 
 def read_json(path: Path) -> dict[str, Any]:
+    """An object. A seal is checked, and left out with the format."""
+    content = read_bytes(path, MOST_JSON)
     try:
-        data = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
+        data = json.loads(content, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
         raise damaged(path, error) from error
     if not isinstance(data, dict):
         raise damaged(path, "not an object")
-    return data
+    holds = seal_holds(content)
+    if holds is False or (holds is None and "format" in data):
+        raise damaged(path, "its checksum is wrong")
+    return {name: value for name, value in data.items() if name not in ("format", "sha256")}
 
 
-def write_arrays(path: Path, arrays: Mapping[str, np.ndarray], durable: bool = False) -> None:
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON")
+
+
+def write_arrays(
+    path: Path,
+    arrays: Mapping[str, np.ndarray],
+    durable: bool = False,
+    about: Mapping[str, Any] | None = None,
+) -> str:
+    """Arrays by name; with `about`, facts that go with them, sealed."""
     from safetensors.numpy import save
 
-    data = save({name: np.asarray(array, order="C") for name, array in arrays.items()})
-    replace_file(path, data, durable)
+    plain = {name: np.asarray(array, order="C") for name, array in arrays.items()}
+    if about is None:
+        return replace_file(path, save(plain), durable)
+    facts = {name: json.dumps(value) for name, value in about.items()}
+    data = save(plain, {**facts, "format": str(FORMAT), "sha256": OPEN_SEAL})
+    return replace_file(path, seal(data), durable)
 
 
-def read_arrays(path: Path) -> dict[str, np.ndarray]:
+def read_arrays(path: Path, content: bytes | None = None) -> dict[str, np.ndarray]:
     from safetensors import SafetensorError
     from safetensors.numpy import load
 
     try:
-        arrays = load(path.read_bytes())
-    except (OSError, SafetensorError, ValueError) as error:
+        arrays = load(read_bytes(path) if content is None else content)
+    except (SafetensorError, ValueError, TypeError, KeyError, MemoryError) as error:
         raise damaged(path, error) from error
     # safetensors gives them in another order each time, and random draws follow the order.
     return dict(sorted(arrays.items()))
 
 
-def write_curve(path: Path, curve: Mapping[str, np.ndarray], durable: bool = False) -> None:
+def read_facts(path: Path, content: bytes) -> dict[str, Any] | None:
+    """What `write_arrays` wrote about the arrays; None for a file of format 1."""
+    try:
+        size = int.from_bytes(content[:8], "little")
+        facts = json.loads(content[8 : 8 + size]).get("__metadata__", {})
+        holds = seal_holds(content)
+        if holds is False or (holds is None and "format" in facts):
+            raise ValueError("its checksum is wrong")
+        kept = {name: v for name, v in facts.items() if name not in ("format", "sha256")}
+        return {name: json.loads(v) for name, v in kept.items()} if facts else None
+    except (ValueError, AttributeError, RecursionError, TypeError, MemoryError) as error:
+        raise damaged(path, error) from error
+
+
+def frame_of(curve: Mapping[str, np.ndarray]) -> pl.DataFrame:
+    """Columns as a table; arrays of shape (rows, T) become list columns."""
     import polars as pl
 
-    buffer = io.BytesIO()
-    # Arrays of shape (rows, T) become list columns.
-    frame = pl.DataFrame(
+    return pl.DataFrame(
         {n: v.tolist() if v.ndim > 1 else v for n, v in curve.items()},
         schema_overrides={n: pl.List(pl.Float32) for n, v in curve.items() if v.ndim > 1},
     )
-    frame.write_parquet(buffer, compression="zstd", statistics=False)
-    replace_file(path, buffer.getvalue(), durable)
 
 
-def read_curve(path: Path) -> pl.DataFrame:
+def write_curve(path: Path, curve: Mapping[str, np.ndarray], durable: bool = False) -> str:
+    buffer = io.BytesIO()
+    frame_of(curve).write_parquet(buffer, compression="zstd", statistics=False)
+    return replace_file(path, buffer.getvalue(), durable)
+
+
+def read_curve(path: Path, content: bytes | None = None) -> pl.DataFrame:
     """A curve, opened once: a run under way replaces the file while it is read."""
     import polars as pl
 
+    from grokscope.store.parquet import check_size
+
+    content = read_bytes(path) if content is None else content
     try:
-        return pl.read_parquet(io.BytesIO(path.read_bytes()))
-    except (pl.exceptions.PolarsError, OSError) as error:
+        check_size(content)
+        return pl.read_parquet(io.BytesIO(content))
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, ValueError) as error:
         raise damaged(path, error) from error
 
 
 def checksum(path: Path) -> str:
-    try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
-    except OSError as error:
-        raise damaged(path, error) from error
+    return hashlib.sha256(read_bytes(path)).hexdigest()

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from grokscope.errors import GrokscopeError, SpecError, StoreError
+from grokscope import parts
+from grokscope.errors import GrokscopeError, SpecError, StoreError, suggest
 from grokscope.spec import RunSpec, Spec, read_spec
-from grokscope.store.files import read_arrays, read_curve, read_json
+from grokscope.store.contents import check_curve, check_outcome, check_provenance
+from grokscope.store.files import damaged, read_arrays, read_bytes, read_curve, read_json
 
 if TYPE_CHECKING:
     import polars as pl
@@ -23,24 +27,39 @@ SNAPSHOTS, PROBES = "snapshots", "probes"
 
 
 class Run:
-    """One entry of a store. Files are read when asked for."""
+    """One entry of a store. Files are read when asked for, and what they hold is checked."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.id = path.name
+        self.kept: dict[str, str] = {}
+        """Checksums of the snapshots that were written or found whole, while it is trained."""
 
     def __repr__(self) -> str:
         if not self.path.exists():
             return f"<Run {self.id} absent>"
         try:
             return f"<Run {self.id} {self.status}: {describe(self.about)}>"
-        except (GrokscopeError, KeyError):
+        except GrokscopeError:
             return f"<Run {self.id} damaged>"
 
     @cached_property
     def about(self) -> Spec:
         """What was asked of the lab, or what is known of a user's model that was watched."""
-        return read_spec(read_json(self.path / SPEC))
+        spec = self.read_about()
+        if spec.id != self.id:
+            raise StoreError(f"{self.path} holds the spec of run {spec.id}, not its own.")
+        return spec
+
+    def read_about(self) -> Spec:
+        """Whatever spec there is."""
+        data = parts.mark_foreign(read_json(self.path / SPEC))
+        try:
+            return read_spec(data)
+        except GrokscopeError:
+            raise
+        except Exception as error:  # whatever a file may hold
+            raise damaged(self.path / SPEC, f"{type(error).__name__}: {error}") from error
 
     @property
     def spec(self) -> RunSpec:
@@ -54,9 +73,7 @@ class Run:
 
     @property
     def status(self) -> Status:
-        if not (self.path / OUTCOME).exists():
-            return "partial"
-        return self.outcome["status"]
+        return self.outcome["status"] if self.ended else "partial"
 
     @property
     def ended(self) -> bool:
@@ -67,11 +84,26 @@ class Run:
         """Event times with threshold, persistence and censoring; phases; final measures."""
         if not self.ended:
             raise self._nothing_yet("outcome")
-        return read_json(self.path / OUTCOME)
+        return self._outcome
+
+    @property
+    def _outcome(self) -> dict[str, Any]:
+        """As it stands in its file; every other file is compared with its checksums."""
+        data = read_json(self.path / OUTCOME)
+        try:
+            check_outcome(data, tuple(rule.name for rule in self.about.events()))
+        except ValueError as error:
+            raise damaged(self.path / OUTCOME, error) from error
+        return data
 
     @property
     def provenance(self) -> dict[str, Any]:
-        return read_json(self.path / PROVENANCE)
+        data = read_json(self.path / PROVENANCE)
+        try:
+            check_provenance(data)
+        except ValueError as error:
+            raise damaged(self.path / PROVENANCE, error) from error
+        return data
 
     @property
     def seconds(self) -> float:
@@ -83,10 +115,52 @@ class Run:
         """A row per logged epoch; partial runs have the rows written so far."""
         if not self.ended and not (self.path / CURVE).exists():
             raise self._nothing_yet("rows")
-        return read_curve(self.path / CURVE)
+        curve = read_curve(self.path / CURVE, self._content(CURVE))
+        try:
+            check_curve(curve)
+        except ValueError as error:
+            raise damaged(self.path / CURVE, error) from error
+        return curve
+
+    @property
+    def scalars(self) -> pl.DataFrame:
+        """The curve without its arrays (attention, frequencies), so that it can be written as CSV:
+        `run.scalars.write_csv("curve.csv")`."""
+        import polars.selectors as cs
+
+        return self.curve.select("epoch", ~(cs.nested() | cs.by_name("epoch")))
+
+    def when(self, event: str) -> int | None:
+        """The epoch of an event, None if it was not seen: `run.when("grokked")`."""
+        known = [rule.name for rule in self.about.events()]
+        if event not in known:
+            raise SpecError(f"Run {self.id} has no event {event!r}.{suggest(event, known)}")
+        return self.outcome[event]["epoch"]
+
+    @property
+    def memorised(self) -> int | None:
+        """The epoch from which nearly all training examples are right; None if never."""
+        return self.when("memorised")
+
+    @property
+    def grokked(self) -> int | None:
+        """The epoch from which nearly all unseen examples are right; None if never."""
+        return self.when("grokked")
+
+    @property
+    def final(self) -> dict[str, float]:
+        """The measures of the last row."""
+        return self.outcome["final"]
+
+    def plot(self, kind: str = "accuracy") -> Any:
+        """A chart of this run, shown by notebooks; `.save("run.svg")` writes it."""
+        from grokscope.api import plot  # the one way back, so that a run can show itself
+
+        return plot(self, kind)
 
     def weights(self, epoch: int | None = None) -> dict[str, np.ndarray]:
         """The final weights, or those of a snapshot."""
+        name = WEIGHTS
         if epoch is None:
             if not self.ended:
                 raise self._nothing_yet("final weights")
@@ -94,10 +168,20 @@ class Run:
                 raise StoreError(
                     f"Run {self.id} has no weights; Observer(keep_weights=True) keeps."
                 )
-            return read_arrays(self.path / WEIGHTS)
-        if epoch not in self.snapshots:
-            raise StoreError(f"Run {self.id} has no snapshot at epoch {epoch}.")
-        return read_arrays(self.path / SNAPSHOTS / f"{epoch:08d}.safetensors")
+        else:
+            name = f"{SNAPSHOTS}/{epoch:08d}.safetensors"
+            if epoch not in self.snapshots:
+                raise StoreError(f"Run {self.id} has no snapshot at epoch {epoch}.")
+        return read_arrays(self.path / name, self._content(name))
+
+    def _content(self, name: str) -> bytes:
+        """A file's bytes; those of a run that has ended must have their checksum."""
+        ended = self.ended  # asked before: a run that ends now has all its files by then
+        content = read_bytes(self.path / name)
+        expected = self._outcome["files"].get(name) if ended else None
+        if expected is not None and hashlib.sha256(content).hexdigest() != expected:
+            raise damaged(self.path / name, "its checksum is wrong")
+        return content
 
     def _nothing_yet(self, what: str) -> StoreError:
         if not self.path.exists():
@@ -107,7 +191,8 @@ class Run:
     @property
     def snapshots(self) -> list[int]:
         """Epochs of the kept weights, ascending."""
-        return sorted(int(path.stem) for path in (self.path / SNAPSHOTS).glob("*.safetensors"))
+        files = (self.path / SNAPSHOTS).glob("*.safetensors")
+        return sorted(int(path.stem) for path in files if re.fullmatch(r"\d{8}", path.stem))
 
 
 def describe(spec: Spec) -> str:

@@ -1,26 +1,30 @@
 """Runs on disk: a directory per run, named by the hash of its spec.
 
-    spec.json              what was asked
-    curve.parquet          a row per logged epoch
-    weights.safetensors    the final weights
-    snapshots/EPOCH.safetensors
-    provenance.json        versions, machine, time: never part of the identity
-    outcome.json           what became of it; its presence means finished
-    resume.safetensors     only while a run is under way
+    grokscope-store.json   the marker of a store, with the version of its format
+    ID/spec.json           what was asked
+    ID/curve.parquet       a row per logged epoch
+    ID/weights.safetensors the final weights
+    ID/snapshots/EPOCH.safetensors
+    ID/provenance.json     versions, machine, time: never part of the identity
+    ID/outcome.json        what became of it, with everyone's checksums; its presence means ended
+    ID/resume.safetensors  only while a run is under way: state, curve and provenance, sealed
 
 Every file appears by an atomic rename, nothing is pickled, and a run under way is held by an
-operating-system lock that dies with its process. The store never deletes what it did not write.
+operating-system lock that dies with its process. What outcome.json vouches for is on the disk
+before it. The store never deletes what it did not write.
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import secrets
-import shutil
+import socket
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field, replace
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -28,11 +32,21 @@ import numpy as np
 
 from grokscope.errors import GrokscopeError, SpecError, StoreError, suggest
 from grokscope.spec import Spec, flatten
+from grokscope.store import files
+from grokscope.store.contents import check_provenance
 from grokscope.store.files import (
+    FORMAT,
+    TEMPORARY,
     checksum,
     damaged,
     disk_sentences,
+    frame_of,
+    make_directory,
     read_arrays,
+    read_bytes,
+    read_facts,
+    read_json,
+    sync_all,
     write_arrays,
     write_curve,
     write_json,
@@ -40,6 +54,7 @@ from grokscope.store.files import (
 from grokscope.store.run import (
     CURVE,
     OUTCOME,
+    PROBES,
     PROVENANCE,
     RESUME,
     SNAPSHOTS,
@@ -51,12 +66,16 @@ from grokscope.store.run import (
 if TYPE_CHECKING:
     import polars as pl
 
-LOCKS, ASIDE = ".locks", "set-aside"
+LOCKS, ASIDE, MARKER = ".locks", "set-aside", "grokscope-store.json"
+ROWS = "curve/"  # before the names of a curve's columns in a resume point
 
 
 def default_root() -> Path:
     """$GROKSCOPE_STORE, or `runs` in the current directory."""
-    return Path(os.environ.get("GROKSCOPE_STORE", "runs"))
+    chosen = os.environ.get("GROKSCOPE_STORE", "runs")
+    if not chosen.strip():
+        raise StoreError("GROKSCOPE_STORE is empty; name a directory, or unset it for ./runs.")
+    return Path(chosen)
 
 
 @dataclass(frozen=True)
@@ -64,8 +83,31 @@ class Defect:
     """Something in the store that is not a sound run."""
 
     path: Path
-    kind: Literal["damaged", "partial", "foreign"]
+    kind: Literal["damaged", "partial", "foreign", "leftover"]
     sentence: str
+    moved: Path | None = None
+    """Where `verify` put it."""
+
+
+@dataclass(frozen=True)
+class Holder:
+    """The process that works on a run; of worker processes, their master and themselves."""
+
+    process: int
+    host: str
+    worker: int = field(compare=False)
+
+    def __str__(self) -> str:
+        return f"process {self.process} on {self.host}"
+
+    @property
+    def ours(self) -> bool:
+        return self == this_process()
+
+
+def this_process() -> Holder:
+    worker = os.getpid()
+    return Holder(int(os.environ.get("GROKSCOPE_MASTER", worker)), socket.gethostname(), worker)
 
 
 class Store:
@@ -73,6 +115,8 @@ class Store:
 
     def __init__(self, root: str | Path | None = None) -> None:
         self.root = Path(root) if root is not None else default_root()
+        self.left_out: dict[Path, str] = {}
+        """Entries that the last listing could not read, and why."""
 
     def __repr__(self) -> str:
         return f"<Store {self.root}>"
@@ -87,21 +131,21 @@ class Store:
             return sorted(entry.name for entry in entries if _is_id(entry.name) and entry.is_dir())
 
     def runs(self) -> list[Run]:
-        """Every run that can be read; what cannot is `verify`'s matter."""
+        """Every run that can be read; what cannot is named in `left_out`."""
         return [run for run, _ in self._read_all()]
 
     def _read_all(self) -> list[tuple[Run, dict[str, Any]]]:
         """Every readable run with its outcome, which is empty while there is none. Each file is
         read once."""
+        self._is_marked()
         found = []
+        self.left_out = {}
         for run in map(self._run, self.ids()):
             try:
-                ended = run.ended
-                outcome = run.outcome if ended else {}
-                if run.about is not None and (not ended or "status" in outcome):
-                    found.append((run, outcome))
-            except GrokscopeError:
-                continue
+                run.about.events()
+                found.append((run, run.outcome if run.ended else {}))
+            except GrokscopeError as error:
+                self.left_out[run.path] = str(error)
         return found
 
     def get(self, name: str) -> Run:
@@ -130,15 +174,20 @@ class Store:
         return pl.DataFrame(
             [_table_row(run, outcome) for run, outcome in self._read_all()],
             infer_schema_length=None,
+            strict=False,  # settings of watched runs may be a number here and a text there
         )
 
     def sql(self, query: str) -> pl.DataFrame:
         """SQL over two tables: `runs` (see `table`) and `curves` (every row, with its `run`)."""
         import polars as pl
 
+        if reader := re.search(r"\bread_\w+", query, re.IGNORECASE):
+            raise SpecError(
+                f"The query names {reader[0]}; it may ask the tables runs and curves, no files."
+            )
         read = self._read_all()
         rows = [_table_row(run, outcome) for run, outcome in read]
-        frames = {"runs": pl.LazyFrame(rows, infer_schema_length=None)}
+        frames = {"runs": pl.LazyFrame(rows, infer_schema_length=None, strict=False)}
         # Most queries ask for no curve, and reading all takes longer than the rest. They are read
         # here, one by one: Polars scans a thousand files with a thread each, and warns of it.
         curves = [
@@ -157,11 +206,11 @@ class Store:
 
     @contextlib.contextmanager
     def claim(self, name: str) -> Iterator[bool]:
-        """Hold a run for this process; False if another one has it."""
+        """Hold a run for this process; False if another one has it (see `holder`)."""
         import filelock
 
         with disk_sentences(self.root):
-            (self.root / LOCKS).mkdir(parents=True, exist_ok=True)
+            make_directory(self.root / LOCKS)
             lock = filelock.FileLock(self.root / LOCKS / f"{name}.lock")
             try:
                 lock.acquire(blocking=False)
@@ -170,21 +219,37 @@ class Store:
             else:
                 mine = True
         try:
+            if mine:
+                with contextlib.suppress(OSError):  # it only helps those who wait
+                    note = json.dumps(asdict(this_process()))
+                    (self.root / LOCKS / f"{name}.json").write_text(note)
             yield mine
         finally:
             if mine:
                 lock.release()
 
+    def holder(self, name: str) -> Holder | None:
+        """Who has, or last had, a run that could not be claimed."""
+        try:
+            note = read_json(self.root / LOCKS / f"{name}.json")
+            return Holder(int(note["process"]), str(note["host"]), int(note["worker"]))
+        except (StoreError, KeyError, TypeError, ValueError):
+            return None
+
     def begin(self, spec: Spec) -> Run:
         """The entry of a run that is about to be trained."""
         run = self._run(spec.id)
         with disk_sentences(self.root):
-            run.path.mkdir(parents=True, exist_ok=True)
+            make_directory(self.root)
+            if not self._is_marked():
+                write_json(self.root / MARKER, {"format": FORMAT}, durable=True)
+                files.DISK.sync(self.root.parent)
+            make_directory(run.path)
             if (run.path / SPEC).exists() and not _is_spec_of(run):
                 self.set_aside(run.path / SPEC)
             if not (run.path / SPEC).exists():
                 write_json(run.path / SPEC, spec.to_dict())
-        return run
+        return self._run(spec.id)
 
     def save_progress(
         self,
@@ -193,34 +258,65 @@ class Store:
         state: Mapping[str, np.ndarray] | None,
         provenance: Mapping[str, Any],
     ) -> None:
-        """A resume point. The curve comes first: if we die in between it has rows too many, which
-        `load_progress` cuts off. A training loop of the user's own keeps its `state` itself."""
+        """A resume point: state, curve and provenance in one file, so that it is whole or not
+        there, after a power loss too. Curve and provenance lie beside it for readers. A training
+        loop of the user's own keeps its `state` itself, so there the curve has to last."""
         with disk_sentences(self.root):
-            write_curve(run.path / CURVE, curve)
-            write_json(run.path / PROVENANCE, provenance)
-            if state is not None:
-                write_arrays(run.path / RESUME, state)
+            write_curve(run.path / CURVE, curve, durable=state is None)
+            write_json(run.path / PROVENANCE, provenance, sealed=True)
+            if state is None:
+                return
+            first = not (run.path / RESUME).exists()
+            rows = {f"{ROWS}{name}": column for name, column in curve.items()}
+            sums = {SPEC: checksum(run.path / SPEC), **run.kept}
+            about = {"provenance": files.finite(provenance), "files": sums}
+            write_arrays(run.path / RESUME, {**state, **rows}, durable=True, about=about)
+            if first:  # later ones replace it in place
+                sync_all([run.path / SPEC, run.path, self.root])
 
-    def load_progress(self, run: Run) -> tuple[dict[str, np.ndarray], pl.DataFrame] | None:
-        """State and curve up to it, or None if there is nothing to resume."""
-        if not (run.path / RESUME).exists():
+    def load_progress(
+        self, run: Run
+    ) -> tuple[dict[str, np.ndarray], pl.DataFrame, list[dict[str, Any]]] | None:
+        """State, curve up to it and segments of training, or None if there is nothing to resume.
+        What the resume point vouches for must be as it was."""
+        path = run.path / RESUME
+        if not path.exists():
             return None
-        state = read_arrays(run.path / RESUME)
-        curve = run.curve
-        if "step" not in state or "epoch" not in curve.columns:
-            raise damaged(run.path / RESUME, "it is not a resume point")
+        content = read_bytes(path)
+        facts, state = read_facts(path, content), read_arrays(path, content)
+        if "step" not in state or state["step"].shape != ():
+            raise damaged(path, "it is not a resume point")
         step = int(state["step"])
-        curve = curve.filter(curve["epoch"] <= step)
+        if facts is None:  # of format 1: the curve lies beside it, and may be newer
+            curve, segments = run.curve, run.provenance["segments"]
+            sums = {name: checksum(run.path / name) for name in _snapshot_names(run)}
+        else:
+            try:
+                check_provenance(facts["provenance"])
+                segments, sums = facts["provenance"]["segments"], dict(facts["files"])
+            except (ValueError, TypeError, KeyError) as error:
+                raise damaged(path, error) from error
+            rows = {n.removeprefix(ROWS): a for n, a in state.items() if n.startswith(ROWS)}
+            state = {n: a for n, a in state.items() if not n.startswith(ROWS)}
+            curve = frame_of(rows)
+            for name, expected in sums.items():
+                if checksum(run.path / name) != expected:
+                    raise damaged(run.path / name, "its checksum is wrong")
+        curve = curve.filter(curve["epoch"] <= step) if "epoch" in curve.columns else curve.clear()
         if curve.is_empty() or curve["epoch"][-1] != step:
             # A row is written at every resume point, so this one is newer than the curve: copied
             # while the run was under way, or the power went. Resuming would leave a hole.
-            raise damaged(run.path / RESUME, f"the curve has no row at its epoch, {step}")
-        return state, curve
+            raise damaged(path, f"the curve has no row at its epoch, {step}")
+        if lacking := _lacks_snapshot(run, sums, step):
+            raise damaged(path, f"it needs {lacking}, which was never written")
+        run.kept = {name: total for name, total in sums.items() if name != SPEC}
+        return state, curve, segments
 
     def save_snapshot(self, run: Run, epoch: int, weights: Mapping[str, np.ndarray]) -> None:
         with disk_sentences(self.root):
-            (run.path / SNAPSHOTS).mkdir(exist_ok=True)
-            write_arrays(run.path / SNAPSHOTS / f"{epoch:08d}.safetensors", weights)
+            make_directory(run.path / SNAPSHOTS)
+            name = _snapshot_name(epoch)
+            run.kept[name] = write_arrays(run.path / name, weights, durable=True)
 
     def finish(
         self,
@@ -230,57 +326,113 @@ class Store:
         outcome: Mapping[str, Any],
         provenance: Mapping[str, Any],
     ) -> None:
-        """Everything, the outcome last: a run that has one is whole. `weights` may be None
-        for a model of the user's own."""
+        """Everything, the outcome last: a run that has one is whole, and on the disk. The sums are
+        of what was meant to be written. `weights` may be None for a model of the user's own."""
         with disk_sentences(self.root):
-            write_curve(run.path / CURVE, curve, durable=True)
+            sums = {SPEC: checksum(run.path / SPEC), **run.kept}
+            sums[CURVE] = write_curve(run.path / CURVE, curve)
             if weights is not None:
-                write_arrays(run.path / WEIGHTS, weights, durable=True)
-            write_json(run.path / PROVENANCE, provenance)
-            kept = sorted((run.path / SNAPSHOTS).glob("*.safetensors"))
-            names = [SPEC, CURVE, *(f"{SNAPSHOTS}/{path.name}" for path in kept)]
-            names += [] if weights is None else [WEIGHTS]
-            sums = {name: checksum(run.path / name) for name in names}
-            write_json(run.path / OUTCOME, {**outcome, "files": sums}, durable=True)
-            (run.path / RESUME).unlink(missing_ok=True)
+                sums[WEIGHTS] = write_arrays(run.path / WEIGHTS, weights)
+            sums[PROVENANCE] = write_json(run.path / PROVENANCE, provenance, sealed=True)
+            paths = [run.path / name for name in sums]
+            kept = [*paths, *{path.parent for path in paths}, self.root]
+            ended = {**outcome, "files": sums}
+            write_json(run.path / OUTCOME, ended, durable=True, sealed=True, after=kept)
+            files.DISK.sync(run.path)
+            files.DISK.remove(run.path / RESUME)
 
     def set_aside(self, path: Path) -> Path:
         """Move something out of the way, into `set-aside`, without losing it."""
         with disk_sentences(self.root):
-            (self.root / ASIDE).mkdir(parents=True, exist_ok=True)
+            make_directory(self.root / ASIDE)
             goal = self.root / ASIDE / f"{path.name}-{secrets.token_hex(3)}"
-            shutil.move(path, goal)
+            files.DISK.rename(path, goal)
         return goal
 
     # Checking
 
-    def verify(self) -> list[Defect]:
-        """Every entry read and compared with its checksums."""
+    def verify(self, set_aside: bool = False) -> list[Defect]:
+        """Every entry read and compared with its checksums. What dead writers left half-written is
+        removed; with `set_aside`, what is damaged or foreign is moved away. What another process
+        holds is left alone."""
         if not self.root.is_dir():
             raise StoreError(f"There is no store at {self.root}.")
-        defects = []
+        marked = self._is_marked()
+        if not marked and not any((self.root / name / SPEC).exists() for name in self.ids()):
+            raise StoreError(f"{self.root} is no store: it has no {MARKER} and no runs.")
+        defects = self._remove_leftovers(self.root)
         for path in sorted(self.root.iterdir()):
-            if path.name in (LOCKS, ASIDE):
+            if path.name in (LOCKS, ASIDE, MARKER):
                 continue
-            if not (path.is_dir() and _is_id(path.name)):
-                defects.append(Defect(path, "foreign", "not a run; move it elsewhere"))
-            elif defect := self._check(self._run(path.name)):
-                defects.append(defect)
+            if path.is_dir() and _is_id(path.name):
+                defects += self._check_entry(self._run(path.name), set_aside)
+            else:
+                # Without a marker this may be a folder that only looks like a store.
+                moved = self.set_aside(path) if set_aside and marked else None
+                defects.append(Defect(path, "foreign", "not a run; move it elsewhere", moved))
         return defects
+
+    def _check_entry(self, run: Run, set_aside: bool) -> list[Defect]:
+        """Look first; only where something is wrong does it matter whether somebody writes."""
+        defect = self._check(run)
+        bad = defect is not None and defect.kind != "partial"
+        if not bad and not _leftovers(run.path):
+            return [defect] if defect else []
+        try:
+            with self.claim(run.id) as mine:
+                if not mine:
+                    sentence = f"{self.holder(run.id) or 'another process'} is writing it"
+                    return [Defect(run.path, "partial", sentence)] if bad or defect else []
+                found = self._remove_leftovers(run.path)
+                defect = self._check(self._run(run.id))
+                if set_aside and defect is not None and defect.kind != "partial":
+                    # A damaged file makes the whole run untrustworthy.
+                    defect = replace(defect, moved=self.set_aside(run.path))
+        except StoreError:  # a store that we may only read
+            found = []
+        return [*found, *([defect] if defect else [])]
+
+    def _remove_leftovers(self, folder: Path) -> list[Defect]:
+        found = []
+        for path in _leftovers(folder):
+            files.DISK.remove(path)
+            found.append(Defect(path, "leftover", "half-written by a process that died; removed"))
+        return found
+
+    def _is_marked(self) -> bool:
+        """Does a marker say that this is a store? One of a newer version is refused."""
+        try:
+            found = int(json.loads(read_bytes(self.root / MARKER, 10_000))["format"])
+        except (StoreError, ValueError, KeyError, TypeError, RecursionError):
+            return False  # there is none, or it is damaged
+        if found > FORMAT:
+            raise StoreError(
+                f"{self.root} has format {found}, of a newer grokscope; this one knows {FORMAT}."
+            )
+        return True
 
     def _check(self, run: Run) -> Defect | None:
         if not (run.path / SPEC).exists():
             return Defect(run.path, "foreign", f"it has no {SPEC}; move it elsewhere")
         try:
-            if run.about.id != run.id:
-                return Defect(run.path, "foreign", f"its spec belongs to run {run.about.id}")
+            if (found := run.read_about().id) != run.id:
+                return Defect(run.path, "foreign", f"its spec belongs to run {found}")
             if not run.ended:
                 return Defect(run.path, "partial", self._progress(run))
-            sums = run.outcome["files"]
+            outcome = run.outcome
+            sums = outcome["files"]
             for name, expected in sums.items():
                 if checksum(run.path / name) != expected:
                     return Defect(run.path / name, "damaged", "its checksum is wrong")
-        except (GrokscopeError, OSError, KeyError, TypeError, ValueError) as error:
+            lacking = _lacks_snapshot(run, sums, outcome["epochs"])
+            if run.about.problem and WEIGHTS not in sums:
+                lacking = WEIGHTS
+            if lacking:
+                return Defect(run.path / lacking, "damaged", "it was never written")
+            if run.curve["epoch"][-1] != outcome["epochs"]:
+                return Defect(run.path / CURVE, "damaged", "its last row is not the outcome's")
+            _ = run.provenance
+        except (GrokscopeError, OSError) as error:
             return Defect(run.path, "damaged", str(error).rstrip("."))
         return None
 
@@ -291,9 +443,17 @@ class Store:
             return f"watched up to step {rows}; its training loop is under way or was interrupted"
         done = self.load_progress(run)
         rows = 0 if done is None else int(done[0]["step"])
+        remark = ""
+        if done is not None:
+            try:
+                whole = run.curve.head(len(done[1])).equals(done[1]) and bool(run.provenance)
+            except StoreError:
+                whole = False
+            # The resume point has its own, so nothing is lost.
+            remark = "" if whole else f", and writes a damaged {CURVE} or {PROVENANCE} anew"
         return (
             f"under way or interrupted at epoch {rows} of {run.spec.training.epochs}; training the "
-            "same spec again resumes it"
+            f"same spec again resumes it{remark}"
         )
 
     def _run(self, name: str) -> Run:
@@ -311,12 +471,36 @@ def _table_row(run: Run, outcome: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def _leftovers(folder: Path) -> list[Path]:
+    """Half-written files of ours."""
+    places = [folder, *(folder / name for name in (SNAPSHOTS, PROBES))]
+    found = [path for place in places if place.is_dir() for path in place.glob(".*")]
+    return sorted(path for path in found if TEMPORARY.fullmatch(path.name) and path.is_file())
+
+
+def _snapshot_name(epoch: int) -> str:
+    return f"{SNAPSHOTS}/{epoch:08d}.safetensors"
+
+
+def _lacks_snapshot(run: Run, sums: Mapping[str, str], until: int) -> str:
+    """The first snapshot that is due by an epoch and was not written; empty if there is none."""
+    if not run.about.problem:
+        return ""
+    due = takewhile(lambda epoch: epoch <= until, run.about.training.snapshot_epochs())
+    names = map(_snapshot_name, due)
+    return next((name for name in names if name not in sums), "")
+
+
+def _snapshot_names(run: Run) -> list[str]:
+    return [_snapshot_name(epoch) for epoch in run.snapshots]
+
+
 def _is_id(name: str) -> bool:
     return len(name) == 16 and all(c in "0123456789abcdef" for c in name)
 
 
 def _is_spec_of(run: Run) -> bool:
     try:
-        return run.about.id == run.id
+        return bool(run.about)
     except GrokscopeError:
         return False

@@ -10,4 +10,5 @@ from grokscope.engine.orders import Order
 
 class Executor(Protocol):
     def execute(self, order: Order, sink: Sink) -> None:
-        """Return when every spec of the order has ended in the store, or raise."""
+        """Return when there is nothing left to do. Runs that cannot be trained are told as events
+        of the kind `refused`. Success is judged by the store, not by what is returned or raised."""

@@ -1,7 +1,8 @@
 """Several worker processes on this machine, the cores divided among them.
 
 Workers are plain subprocesses that talk JSON lines, so scripts need no `__main__` guard. Only parts
-that live in the script itself cannot reach them.
+that live in the script itself cannot reach them. A worker that dies (out of memory, killed) is
+reported and replaced; a run that takes two of them down is left out.
 """
 
 from __future__ import annotations
@@ -9,67 +10,151 @@ from __future__ import annotations
 import contextlib
 import os
 import queue
+import signal
 import subprocess
 import sys
 import threading
+from collections import Counter
+from dataclasses import dataclass, replace
 
 from grokscope.engine.events import Event, Sink
-from grokscope.engine.orders import Order, carry_out
+from grokscope.engine.orders import Order, read_specs, refusal
+from grokscope.errors import GrokscopeError, TrainingError, named_error
+from grokscope.store import Store
+from grokscope.store.provenance import count_cores
+
+STOP_SECONDS = 1.0  # until a worker that was told to stop is killed
+MOST_DEATHS = 2  # of workers by the same run, or one after the other before they have a run
+
+
+@dataclass
+class Worker:
+    process: subprocess.Popen[str]
+    index: int
+    error: GrokscopeError | None = None  # what keeps it from its whole order
 
 
 class LocalProcesses:
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, threads: int | None = None) -> None:
         self.count = count
+        self.threads = threads or max(1, count_cores() // count)
 
     def execute(self, order: Order, sink: Sink) -> None:
-        from grokscope.store.provenance import count_cores
+        lines: queue.SimpleQueue[tuple[Worker, str | None]] = queue.SimpleQueue()
+        specs = {spec.id: spec for spec in read_specs(order)}
+        workers = [self._start(order, index, lines) for index in range(self.count)]
+        deaths: Counter[str] = Counter()
+        refused: set[str] = set()
+        store = Store(order.store)
 
-        text = order.to_json()
-        threads = str(max(1, count_cores() // self.count))
-        lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
-        workers = []
+        def listen(event: Event) -> None:
+            if event.kind == "refused":
+                refused.add(event.run)
+            sink(event)
+
         try:
-            for index in range(self.count):
-                worker = subprocess.Popen(
-                    [sys.executable, "-m", "grokscope.engine.worker"],
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    text=True,
-                    env={**os.environ, "NPROC": threads, "GROKSCOPE_WORKER": str(index)},
-                )
-                workers.append(worker)
-                threading.Thread(target=_forward, args=(worker, text, lines), daemon=True).start()
-            speaking = len(workers)
-            while speaking:
-                line = lines.get()
-                if line is None:
-                    speaking -= 1
-                else:
-                    sink(Event.from_json(line))
+            while workers:
+                worker, line = lines.get()
+                if line is not None:
+                    _pass_on(worker, line, listen)
+                    continue
+                workers.remove(worker)
+                code = worker.process.wait()
+                _stop(worker.process)
+                if code == 0 or order.probe:
+                    continue  # probes that were not taken are noticed by whoever asked for them
+                if worker.error is not None:
+                    raise worker.error
+                left = [n for n in specs if n not in refused and not store.find(specs[n]).ended]
+                culprits = [n for n in left if _held(store, n, worker)] or [""]
+                for name in culprits:
+                    deaths[name] += 1
+                    obituary = _obituary(code, name)
+                    sink(Event("warned", name, message=obituary))
+                    if deaths[name] < MOST_DEATHS:
+                        continue
+                    if not name:
+                        raise TrainingError(obituary)
+                    listen(refusal(specs[name], TrainingError(f"{obituary} It was tried twice.")))
+                rest = [specs[name].to_dict() for name in left if name not in refused]
+                if rest:
+                    workers.append(self._start(replace(order, specs=rest), worker.index, lines))
         finally:
-            for worker in workers:
-                assert worker.stdin is not None
-                with contextlib.suppress(BrokenPipeError):
-                    worker.stdin.close()  # a worker whose master has gone stops by itself
-            codes = [worker.wait() for worker in workers]
-        if any(codes):
-            # What a lost worker held is free again: do it here, or meet its error here.
-            carry_out(order, sink)
+            _stop(*(worker.process for worker in workers))
+
+    def _start(
+        self, order: Order, index: int, lines: queue.SimpleQueue[tuple[Worker, str | None]]
+    ) -> Worker:
+        ours = {
+            "NPROC": str(self.threads),
+            "GROKSCOPE_WORKER": str(index),
+            "GROKSCOPE_MASTER": os.environ.get("GROKSCOPE_MASTER", str(os.getpid())),
+        }
+        process = subprocess.Popen(
+            [sys.executable, "-m", "grokscope.engine.worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, **ours},
+        )
+        worker = Worker(process, index)
+        threading.Thread(target=_forward, args=(worker, order, lines), daemon=True).start()
+        return worker
+
+
+def _held(store: Store, name: str, worker: Worker) -> bool:
+    holder = store.holder(name)
+    return holder is not None and holder.ours and holder.worker == worker.process.pid
+
+
+def _pass_on(worker: Worker, line: str, sink: Sink) -> None:
+    try:
+        event = Event.from_json(line)
+    except (ValueError, TypeError):
+        return  # the last words of one that was killed
+    if event.kind == "warned" and event.error:
+        worker.error = named_error(event.error, event.message)
+    else:
+        sink(event)
+
+
+def _obituary(code: int, name: str) -> str:
+    how = f"ended with exit code {code}"
+    if code < 0:
+        how = f"was killed by {signal.Signals(-code).name}"
+        how += " (out of memory?)" if code == -signal.SIGKILL else ""
+    return f"A worker process {how}{f' while it held run {name}' if name else ''}."
+
+
+def _stop(*processes: subprocess.Popen[str]) -> None:
+    """Their input closes, and they stop by themselves, as they do when their master is killed. It
+    is safe to kill one that is too busy to notice."""
+    for process in processes:
+        assert process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):
+            process.stdin.close()
+    for process in processes:
+        try:
+            process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
 
 
 def _forward(
-    worker: subprocess.Popen[str], order: str, lines: queue.SimpleQueue[str | None]
+    worker: Worker, order: Order, lines: queue.SimpleQueue[tuple[Worker, str | None]]
 ) -> None:
     """Give a worker its order and pass on what it says; None at the end."""
-    assert worker.stdin is not None
-    assert worker.stdout is not None
+    stdin, stdout = worker.process.stdin, worker.process.stdout
+    assert stdin is not None
+    assert stdout is not None
     try:
-        worker.stdin.write(order + "\n")
-        worker.stdin.flush()
-        for line in worker.stdout:
-            lines.put(line)
+        stdin.write(order.to_json() + "\n")
+        stdin.flush()
+        for line in stdout:
+            lines.put((worker, line))
     except (BrokenPipeError, ValueError):
         pass  # it is gone; its exit code tells
     finally:
-        worker.stdout.close()
-        lines.put(None)
+        stdout.close()
+        lines.put((worker, None))
