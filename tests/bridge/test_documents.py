@@ -36,6 +36,7 @@ def names(make_nano, batch):
         "model": model,
         "held_out": batch,
         "batches": [batch] * 201,
+        "token_batches": [batch[0]] * 101,
         "batch": batch,
         "step": 0,
         "train_step": train_step,
@@ -48,11 +49,19 @@ def names(make_nano, batch):
 def test_watching(where, make_nano, batch, tmp_path, monkeypatch):
     """A model like nanoGPT, and nothing but the lines shown."""
     monkeypatch.setenv("GROKSCOPE_STORE", str(tmp_path))
-    code = next(block for block in blocks(where) if "observer.step" in block)
+    code = next(block for block in blocks(where) if "Observer(" in block)
     exec(code, names(make_nano, batch))
     (run,) = Store(tmp_path).runs()
     assert run.status == "finished"
     assert run.curve["epoch"].to_list() == [0, 100, 200]
+
+
+def test_the_shortest_form(make_nano, batch, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("GROKSCOPE_STORE", str(tmp_path))
+    code = next(block for block in blocks("docs/your-model.md") if "gs.watch" in block)
+    exec(code, {**names(make_nano, batch), "train_step": lambda model, tokens: None})
+    assert Store(tmp_path).runs()[0].curve["epoch"].to_list() == [0, 100]
+    assert "no test batch" in capsys.readouterr().out
 
 
 def test_the_prior(make_nano, batch):

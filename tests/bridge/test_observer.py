@@ -16,7 +16,7 @@ import numpy as np
 
 from grokscope import cli
 from grokscope.bridge import CaptureError, Observer, ReadModule, StructuralPrior
-from grokscope.bridge.probe import move
+from grokscope.bridge.scoring import move
 from grokscope.draw.charts import CHARTS
 from grokscope.engine.events import Event
 from grokscope.errors import SpecError, StoreError
@@ -407,7 +407,7 @@ def test_bad_input_gets_a_sentence(make_nano, batch, store):
         ({"batch": (batch[0], batch[1][:, :4])}, "do not belong together|size"),
         ({"batch": {1, 2}}, "A batch of type set is not understood"),
         ({"query": lambda given: torch.zeros(2)}, "returned shape"),
-        ({"attention": ReadModule("c_proj", lambda m, i, o: o)}, "not to one|out of range"),
+        ({"attention": ReadModule("c_proj", lambda m, i, o: o)}, "for attn.0.c_proj were not mult"),
     ):
         with pytest.raises((CaptureError, ValueError), match=sentence):
             measure(**options)
@@ -420,8 +420,10 @@ def test_bad_input_gets_a_sentence(make_nano, batch, store):
     with pytest.raises(SpecError, match="nothing to measure on"):
         Observer(model, "mine", store=store).measure(0)
     with pytest.raises(StoreError, match="Nothing was measured"):
-        Observer(model, "mine", store=store).finish()
-    observer = Observer(model, "mine", store=store)
+        Observer(model, "mine", store=store, strict=True).finish()
+    with pytest.warns(UserWarning, match="Nothing was measured"):
+        assert Observer(model, "mine", store=store).finish() is None
+    observer = Observer(model, "mine", store=store, strict=True)
     observer.measure(5, batch)
     with pytest.raises(SpecError, match="steps must grow"):
         observer.measure(5, batch)

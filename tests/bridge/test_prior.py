@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -198,9 +200,12 @@ def test_bad_input_gets_a_sentence(make_nano, batch):
     with pytest.raises(CaptureError, match="No gradient flows"):
         StructuralPrior(frozen, informative=[0]).penalty(0, batch)
     doubled = ReadModule("attn_dropout", lambda module, inputs, output: 2 * inputs[0])
-    with pytest.raises(CaptureError, match="sums to 2 in some row, not to one"):
+    with pytest.raises(CaptureError, match="not multiplied with values anywhere"):
         penalty_of(make_nano(fused=False), batch, attention=doubled)
-    broken = ReadModule("attn_dropout", lambda module, inputs, output: inputs[0] * torch.nan)
+    trusted = dataclasses.replace(doubled, trusted=True)
+    with pytest.raises(CaptureError, match="sums to 2 in some row, not to one"):
+        penalty_of(make_nano(fused=False), batch, attention=trusted)
+    broken = ReadModule("attn_dropout", lambda m, inputs, output: inputs[0] * torch.nan, True)
     with pytest.raises(CaptureError, match="sums to nan in some row"):
         penalty_of(make_nano(fused=False), batch, attention=broken)
     with pytest.raises(CaptureError, match="whole numbers"):

@@ -17,9 +17,11 @@ except ModuleNotFoundError as error:
         "grokscope.bridge needs PyTorch. Install it with: pip install 'grokscope[torch]'"
     ) from error
 
-from grokscope.bridge.capture import CaptureError, ReadModule, read_attention
+from grokscope.bridge.calls import CaptureError
+from grokscope.bridge.capture import read_attention
 from grokscope.bridge.export import ExportedModel, export_run
-from grokscope.bridge.observer import Observer
+from grokscope.bridge.layers import ReadModule
+from grokscope.bridge.observer import Observer, watch
 from grokscope.bridge.prior import StructuralPrior
 
 if TYPE_CHECKING:
@@ -36,6 +38,7 @@ __all__ = [
     "StructuralPrior",
     "export_run",
     "read_attention",
+    "watch",
 ]
 
 _ON_DEMAND = {  # module and package: importing these libraries takes seconds

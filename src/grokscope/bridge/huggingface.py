@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch import nn
 from transformers import TrainerCallback
 
-from grokscope.bridge.capture import CaptureError
+from grokscope.bridge.calls import CaptureError
 from grokscope.bridge.observer import Observer
 from grokscope.bridge.prior import StructuralPrior
-from grokscope.bridge.probe import read_output
+from grokscope.bridge.scoring import read_output
 from grokscope.errors import SpecError
 
 
@@ -49,6 +50,8 @@ class GrokscopeCallback(TrainerCallback):
         if self.observer is not None:
             if self.observer.optimizer is None:
                 self.observer.optimizer = kwargs.get("optimizer")
+            if self.observer.autocast is None and (args.bf16 or args.fp16):
+                self.observer.autocast = torch.bfloat16 if args.bf16 else torch.float16
             self.observer.measure(state.global_step)
 
     def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from pytorch_lightning import Callback
 
 from grokscope.bridge.observer import Observer
@@ -23,16 +24,19 @@ class LightningObserver(Callback):
 
     def on_train_batch_start(self, trainer: Any, module: Any, batch: Any, index: int) -> None:
         self._batch = batch if self.observer.train is None else None
-        if not self.observer.rows:
+        if not self.observer.rows and self.observer.active:
             if self.observer.optimizer is None and trainer.optimizers:
                 self.observer.optimizer = trainer.optimizers[0]
+            mixed = {"bf16-mixed": torch.bfloat16, "16-mixed": torch.float16}
+            self.observer.autocast = self.observer.autocast or mixed.get(str(trainer.precision))
             self.observer.measure(trainer.global_step, self._batch)
 
     def on_train_batch_end(
         self, trainer: Any, module: Any, outputs: Any, batch: Any, index: int
     ) -> None:
         # Batches that are accumulated belong to one step, which is measured once.
-        if trainer.global_step > self.observer.rows[-1]["epoch"]:
+        rows = self.observer.rows
+        if rows and trainer.global_step > rows[-1]["epoch"]:
             self.observer.step(trainer.global_step, self._batch)
 
     def on_train_end(self, trainer: Any, module: Any) -> None:

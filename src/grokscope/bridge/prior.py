@@ -17,12 +17,24 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from grokscope.bridge.capture import CaptureError, ReadModule, Recorder, is_compiled, unwrap
-from grokscope.bridge.probe import Informative, Query, Selection, check_attention, move, run_model
+from grokscope.bridge.calls import CaptureError, prove
+from grokscope.bridge.capture import Recorder
+from grokscope.bridge.layers import Layer, Layers, ReadModule, choose_layers
+from grokscope.bridge.scoring import list_tensors, move, run_model
+from grokscope.bridge.selection import (
+    Informative,
+    Query,
+    Selection,
+    check_attention,
+    check_reach,
+)
+from grokscope.bridge.surroundings import is_compiled, unwrap
 from grokscope.errors import SpecError, suggest
 from grokscope.priors import PENALTIES, strength_at
 from grokscope.spec import PriorKind, PriorSpec
 from grokscope.spec.fields import check, plain_numbers
+
+PROOF_EVERY = 100  # penalties between two proofs that the attention is the model's own
 
 
 class StructuralPrior:
@@ -43,9 +55,10 @@ class StructuralPrior:
         strength: float = 1.0,
         start: int = 0,
         end: int = 0,
-        layers: Sequence[int] | None = None,
+        layers: Layers = None,
         heads: Sequence[int] | None = None,
         attention: ReadModule | None = None,
+        offset: int | None = None,
     ) -> None:
         if kind not in PENALTIES:
             raise SpecError(f"The prior {kind!r} is unknown.{suggest(kind, PENALTIES)}")
@@ -60,12 +73,13 @@ class StructuralPrior:
                 "choose entropy or sparsity."
             )
         self.given, self.model = model, unwrap(model)
-        self.selection = Selection(query, informative, layers, heads, attention)
+        self.selection = Selection(query, informative, layers, heads, attention, offset)
         self.spec = plain_numbers(PriorSpec(kind, strength, start, end), PriorSpec)
         check(self.spec, PriorSpec, "prior")
         self.last: Tensor | None = None  # the penalty before its strength, without gradient
+        self.layers: list[str] = []  # module paths of what is read, once that is known
         self._recorder: Recorder | None = None
-        self._checked = False
+        self._taken = 0
 
     def __enter__(self) -> StructuralPrior:
         if is_compiled(self.given):
@@ -81,7 +95,7 @@ class StructuralPrior:
             self._recorder.__exit__(*error)
 
     def _new_recorder(self) -> Recorder:
-        return Recorder(self.model, "watch", self.selection.attention, verify=not self._checked)
+        return Recorder(self.model, "watch", self.selection.attention)
 
     @property
     def recording(self) -> bool:
@@ -112,20 +126,38 @@ class StructuralPrior:
             batch, recorder = move(batch, self.model), self._new_recorder()
             with torch.compiler.set_stance("force_eager"), recorder:
                 run_model(self.model, batch)
-        rows, layers = self.selection.read(recorder, batch)
         terms = []
-        for weights, oracle in layers:
-            if not self._checked:  # later a broken model shows in its loss
-                self._check(weights, oracle, rows)
+        for layer in self._choose(recorder):
+            inputs = [*recorder.inputs, *list_tensors(batch)]
+            rows = self.selection.find_rows(batch, layer, inputs)
+            if layer.call is not None and layer.own is not None and self._taken % PROOF_EVERY == 0:
+                prove(layer.call, layer.own, rows, layer.path)
+            weights, hidden = map(self.selection.choose_heads, layer.read(rows))
+            oracle = self.selection.find_oracle(batch, rows, weights.shape[-1])
+            self._check(weights, hidden, oracle, rows)
             target = self._target(weights, oracle, rows)
             terms.append(PENALTIES[self.spec.kind](weights, target).flatten())
-        self._checked = True
+        self._taken += 1
         penalty = torch.cat(terms).mean()
         self.last = penalty.detach()
         return strength * penalty
 
-    def _check(self, weights: Tensor, oracle: Tensor | None, rows: Tensor) -> None:
-        check_attention(weights, None if self.spec.kind == "adversarial" else oracle, rows)
+    def _choose(self, recorder: Recorder) -> list[Layer]:
+        chosen = choose_layers(recorder.layers, self.selection.layers, self.model)
+        names = [layer.name for layer in chosen]
+        if self.layers and names != self.layers:
+            raise CaptureError(
+                f"Attention was read in {', '.join(self.layers)} before, and is now found in "
+                f"{', '.join(names)}; name the layers that you mean."
+            )
+        self.layers = names
+        return chosen
+
+    def _check(self, weights: Tensor, hidden: Tensor, oracle: Tensor | None, rows: Tensor) -> None:
+        if self._taken == 0:  # later a broken model shows in its loss
+            check_attention(weights)
+        if self.spec.kind != "adversarial":
+            check_reach(hidden.any(dim=1), oracle, rows)  # every head is given the penalty
         if torch.is_grad_enabled() and not weights.requires_grad:
             raise CaptureError(
                 "No gradient flows through the recorded attention: its parameters are frozen, or "

@@ -1,0 +1,133 @@
+"""Trackers get every row: read back from what their own back ends write on this machine."""
+
+from __future__ import annotations
+
+import json
+import math
+import struct
+
+import numpy as np
+import pytest
+
+import grokscope as gs
+from grokscope import sinks
+from grokscope.engine.events import Event
+from grokscope.errors import SpecError
+
+
+@pytest.fixture(scope="module")
+def tracked(tiny, tmp_path_factory):
+    """Two lab runs, told to every tracker at once, and the folder of the trackers."""
+    for name in ("tensorboard", "wandb", "trackio"):
+        pytest.importorskip(name)
+    from trackio import sqlite_storage, utils
+
+    home = tmp_path_factory.mktemp("tracked")
+    store = gs.Store(home / "runs")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("WANDB_SILENT", "true")
+        for module in (utils, sqlite_storage):
+            patch.setattr(module, "TRACKIO_DIR", home / "trackio")
+        trackers = [
+            sinks.tensorboard(home / "board", store),
+            sinks.wandb("grokking", store, mode="offline", dir=str(home)),
+            sinks.trackio("grokking", store),
+        ]
+        yield gs.train(gs.sweep(tiny, {"seed": [0, 1]}), store=store, sinks=trackers), home
+
+
+def check(rows, run):
+    """Rows of a tracker, as (epoch, numbers), against the curve."""
+    assert [epoch for epoch, _ in rows] == run.curve["epoch"].to_list()
+    for name in ("train_loss", "test_accuracy", "divergence"):
+        values = [numbers[name] for _, numbers in rows]
+        np.testing.assert_allclose(values, run.curve[name].to_numpy(), rtol=1e-6)
+    first = [numbers["attention/0"] for _, numbers in rows]
+    np.testing.assert_allclose(first, run.curve["attention"].list.first(), rtol=1e-6)
+
+
+def test_tensorboard(tracked):
+    """By TensorBoard's own reader."""
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+    from tensorboard.util import tensor_util
+
+    for run in tracked[0]:
+        reader = EventAccumulator(str(tracked[1] / "board" / run.id), {"tensors": 0})
+        reader.Reload()
+        found: dict = {}
+        for name in reader.Tags()["tensors"]:
+            for event in reader.Tensors(name):
+                value = tensor_util.make_ndarray(event.tensor_proto).item()
+                found.setdefault(event.step, {})[name] = value
+        check(list(found.items()), run)
+
+
+def test_wandb_offline(tracked):
+    """From the files that `wandb sync` would send."""
+    from wandb.proto import wandb_internal_pb2
+
+    for run in tracked[0]:
+        (path,) = tracked[1].glob(f"wandb/offline-run-*-{run.id}/*.wandb")
+        rows, about = [], {}
+        for data in read_log(path.read_bytes()):
+            record = wandb_internal_pb2.Record()
+            record.ParseFromString(data)
+            items = record.history.item
+            named = {(i.key or "/".join(i.nested_key)): json.loads(i.value_json) for i in items}
+            rows += [(named["epoch"], named)] if items else []
+            about |= {i.key: json.loads(i.value_json) for i in record.run.config.update}
+        check(rows, run)
+        assert (about.get("seed", 0), about["task.modulus"]) == (run.spec.seed, 11)
+
+
+def read_log(data):
+    """Records of a LevelDB log (seven bytes of W&B's own come first)."""
+    place, whole = 7, b""
+    while place + 7 <= len(data):
+        if 32768 - place % 32768 < 7:  # the rest of a block is empty
+            place += 32768 - place % 32768
+            continue
+        length, kind = struct.unpack_from("<HB", data, place + 4)
+        whole += data[place + 7 : place + 7 + length]
+        place += 7 + length
+        if kind in (1, 4):  # full, or last part
+            yield whole
+            whole = b""
+
+
+# Its threads close their database when the interpreter likes.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_trackio(tracked):
+    """From Trackio's own database."""
+    from trackio.sqlite_storage import SQLiteStorage
+
+    for run in tracked[0]:
+        rows = SQLiteStorage.get_logs("grokking", run.id)
+        check([(row["step"], row) for row in rows], run)
+
+
+def test_what_is_sent():
+    """Numbers and short lists; nothing for runs without rows; a run that failed is closed."""
+    told, closed = [], []
+
+    def open_run(name, config):
+        log = lambda epoch, row: told.append((name, epoch, row))  # noqa: E731
+        return sinks.Channel(log, lambda: closed.append(name))
+
+    sink = sinks._track(open_run, None)
+    sink(Event("skipped", "a"))
+    sink(Event("started", "b"))
+    row = {"epoch": 3, "loss": math.nan, "by": [1.0, 2.0], "long": [0.0] * 99, "none": None}
+    sink(Event("advanced", "b", rows=[row]))
+    sink(Event("failed", "b"))
+    assert len(told) == 1
+    name, epoch, sent = told[0]
+    assert (name, epoch, set(sent), sent["by/1"]) == ("b", 3, {"loss", "by/0", "by/1"}, 2.0)
+    assert closed == ["b"]
+
+
+def test_a_missing_library_is_named(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "wandb", None)
+    with pytest.raises(SpecError, match="pip install wandb"):
+        sinks.wandb("grokking")
