@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
+from collections import Counter
 from html import unescape
 
 import polars as pl
@@ -14,10 +15,11 @@ import tiny_paper
 from grokscope.claims.evidence import Tables
 from grokscope.claims.judgements import Faster, Level, Share, Trend
 from grokscope.claims.studies import Claim, plan
-from grokscope.claims.verdicts import Estimate
-from grokscope.draw.words import state_effect
+from grokscope.claims.verdicts import Estimate, Finding
+from grokscope.claims.words import RULINGS, state_effect, state_interest, state_tally
 from grokscope.errors import SpecError
 from grokscope.pages import paper as page
+from grokscope.pages.book import Cell, sum_up
 
 PAPER = tiny_paper.PAPER
 FASTER = Claim("faster", "It is faster.", Faster("a", "b", least=1.25))
@@ -83,22 +85,61 @@ def test_every_claim_is_on_both_pages_with_its_verdict_and_effect(texts):
     rulings = {cell.ruling for cells in book.verdicts.values() for cell in cells}
     assert rulings == {"supported", "inconclusive"}
     assert set(re.findall(r'class="chip ([a-z-]+)"', html)) == rulings
+    assert all(f"*{ruling}*: " in markdown for ruling in RULINGS)  # each is explained
 
 
 def test_the_brief_table_renews_a_readme(tmp_path):
     tables = {"laptop": make_tables()}
     brief = page.verdict_table(PAPER, tables)
     assert brief.startswith("| claim | laptop, constant |")
-    assert "**inconclusive**<br>60 % (19 to 92 %) |" in brief
+    assert "**inconclusive**<br>60 % (16 to 94 %) |" in brief
     readme = tmp_path / "README.md"
-    readme.write_text(f"# Mine\n\n{page.BEGIN}\nold\n{page.END}\n\nMore.\n")
+    begin, end = page.marks(PAPER)
+    readme.write_text(f"# Mine\n\n{begin}\nold\n{end}\n\nMore.\n")
     page.renew(readme, PAPER, tables)
-    assert readme.read_text() == f"# Mine\n\n{page.BEGIN}\n{brief}{page.END}\n\nMore.\n"
+    assert readme.read_text() == f"# Mine\n\n{begin}\n{brief}{end}\n\nMore.\n"
     page.renew(readme, PAPER, tables)  # and again
     assert readme.read_text().count(brief) == 1
     readme.write_text("# Mine\n")
     with pytest.raises(SpecError, match="needs the two lines"):
         page.renew(readme, PAPER, tables)
+
+
+def test_the_first_screen_tells_the_story():
+    part = {"study": "second", "claim": "faster", "says": "It is quick.", "why": "We looked."}
+    paper = dataclasses.replace(PAPER, story=(part,), picture="second")
+    tables = {"laptop": make_tables()}
+    markdown, html = render(paper, **tables)
+    row = "| It is quick. | **supported** | We looked. *Supported: laptop constant.* |"
+    assert row in markdown.partition("## Contents")[0]
+    assert row in page.verdict_table(paper, tables)
+    assert page.verdict_table(paper, tables).startswith("**[A Tiny Paper](docs/tiny.md)**")
+    # The picture comes first, and only once; the tables come last, and are closed.
+    assert markdown.count("figures/tiny-second-laptop.svg") == 1
+    assert markdown.index("tiny-second-laptop") < markdown.index("tiny-first-laptop")
+    assert html.index('id="contents"') < html.index('id="all-verdicts"')
+    closed = html.partition('id="all-verdicts"')[2]
+    assert closed.index("<details>") < closed.index("<table")
+    assert html.count("<details>") == html.count("</details>") == 3
+    names = re.findall(r'\bid="([^"]+)"', html)
+    assert len(names) == len(set(names))
+    for kind in ("supported", "contradicted", "inconclusive", "untestable", "not-run"):
+        assert f'id="only-{kind}"' in html
+        assert f"#only-{kind}:checked" in html  # and the style that it stands for
+
+
+def test_one_word_for_several_settings():
+    def summed(*rulings):
+        return sum_up([Cell("laptop", each, FASTER, Finding(each)) for each in rulings])
+
+    assert summed("supported", "untestable") == "supported"
+    assert summed("supported", "inconclusive") == "supported in part"
+    assert summed("supported", "opposite", "inconclusive") == "depends"
+    assert summed("opposite", "smaller than claimed") == "contradicted"
+    assert summed("opposite", "opposite") == "opposite"
+    assert summed("larger than claimed", "inconclusive") == "contradicted in part"
+    assert summed("untestable", "not run") == "untestable"
+    assert summed("not run") == "not run"
 
 
 def test_the_tally_is_counted(texts):
@@ -189,27 +230,31 @@ def test_text_is_escaped(text):
     assert len(re.findall(r"(?<!\\)\|", row)) == 3
 
 
+def test_contradictions_are_told_apart_and_counted_together():
+    counted = Counter(["supported", "opposite", "smaller than claimed", "opposite", "untestable"])
+    assert state_tally(counted) == (
+        "1 supported, 3 contradicted (1 smaller than claimed, 2 opposite), 1 untestable of 5 "
+        "verdicts"
+    )
+
+
+SLOW = "in most seeds the slower arm never gets there"
+FAST = "in most seeds the arm that ought to be faster never gets there"
+
+
 @pytest.mark.parametrize(
     ("estimate", "text"),
     [
         (Estimate(2.1, 1.6, 3.0, 5), "2.1 (1.6 to 3)"),
         (Estimate(2.1, 1.6, math.inf, 5), "2.1 (at least 1.6)"),
-        (
-            Estimate(math.inf, 1.8, math.inf, 5),
-            "at least 1.8: the slower arm's median is never reached",
-        ),
-        (Estimate(math.inf, math.inf, math.inf, 5), "the slower arm's median is never reached"),
-        (Estimate(math.inf, -math.inf, math.inf, 1), "the slower arm's median is never reached"),
-        (
-            Estimate(0.0, 0.0, 0.7, 5),
-            "at most 0.7: the median of the arm that ought to be faster is never reached",
-        ),
-        (
-            Estimate(0.0, 0.0, 0.0, 5),
-            "the median of the arm that ought to be faster is never reached",
-        ),
-        (Estimate(math.nan, -math.inf, math.inf, 5), "neither median is reached"),
-        (Estimate(1.5, -math.inf, math.inf, 1), "1.5 (no interval)"),
+        (Estimate(math.inf, 1.8, math.inf, 5), f"at least 1.8: {SLOW}"),
+        (Estimate(math.inf, math.inf, math.inf, 5), SLOW),
+        (Estimate(math.inf, 0.0, math.inf, 1), SLOW),
+        (Estimate(0.0, 0.0, 0.7, 5), f"at most 0.7: {FAST}"),
+        (Estimate(0.0, 0.0, 0.0, 5), FAST),
+        (Estimate(math.nan, 0.0, math.inf, 5), "unknown: in most seeds neither arm gets there"),
+        (Estimate(1.5, 0.0, math.inf, 1), "1.5 (no interval)"),
+        (Estimate(0.7, 0.0, 0.9, 5), "0.7 (at most 0.9)"),
     ],
 )
 def test_speed_ups_read_well(estimate, text):
@@ -218,7 +263,10 @@ def test_speed_ups_read_well(estimate, text):
 
 def test_other_effects_read_well():
     share = Claim("share", "They grok.", Share("a", "grok"))
-    assert state_effect(share, Estimate(0.8, 0.34, 0.99, 5)) == "80 % (34 to 99 %)"
+    assert state_effect(share, Estimate(0.8, 0.344, 0.9895, 5)) == "80 % (34.4 to 99 %)"
+    assert state_interest(Claim("few", "Few grok.", Share("a", "few"))) == "≤ 50 %"
+    assert state_interest(FASTER) == "≥ 1.25"
+    assert state_interest(Claim("in", "In.", Level("a", "x", "y", low=-1, high=1))) == "-1 to 1"
     level = Claim("level", "It is high.", Level("a", "x", "height", low=1))
     assert state_effect(level, Estimate(3.0, -math.inf, 4.0, 5)) == "3 (at most 4)"
     trend = Claim("trend", "It falls.", Trend(lambda arm: 1.0, "dose"))

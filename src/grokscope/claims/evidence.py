@@ -9,19 +9,19 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
 
-from grokscope.claims.studies import Paper, Planned, ScaleName, Setting, Study, plan
+from grokscope.claims.looks import ERROR, LOOKS, Look, looks_up_to
+from grokscope.claims.studies import Paper, Planned, ScaleName, Setting, Study, plan, plan_setting
 from grokscope.claims.verdicts import Finding
 from grokscope.errors import StoreError
-from grokscope.spec import RunSpec
+from grokscope.spec import Spec
 
 if TYPE_CHECKING:
     from grokscope.claims.studies import Claim
@@ -51,12 +51,12 @@ class ArmRuns:
     run is missing."""
 
     name: str
-    specs: tuple[RunSpec, ...]
+    specs: tuple[Spec, ...]
     rows: tuple[Mapping[str, Any] | None, ...]
 
     @property
-    def spec(self) -> RunSpec:
-        """That of the first seed."""
+    def spec(self) -> Any:
+        """That of the first seed, of whichever kind the paper's runs are."""
         return self.specs[0]
 
     @property
@@ -71,6 +71,10 @@ class ArmRuns:
     def sound(self) -> bool:
         """Has every run finished?"""
         return not self.missing and not self.failed
+
+    @property
+    def finished(self) -> np.ndarray:  # (seeds,) bool
+        return np.array([row is not None and row["status"] == "finished" for row in self.rows])
 
     def values(self, column: str) -> np.ndarray:  # (seeds,)
         """A column as numbers; NaN where a run has none."""
@@ -89,6 +93,25 @@ class Sample:
 
     setting: Setting
     arms: Mapping[str, ArmRuns]
+    error: float = ERROR  # that each bound of an interval may make at this look
+
+    def first(self, look: Look) -> Sample:
+        """What is seen at a look: the first seeds of every arm."""
+        arms = {
+            name: ArmRuns(name, arm.specs[: look.seeds], arm.rows[: look.seeds])
+            for name, arm in self.arms.items()
+        }
+        return Sample(self.setting, arms, look.error)
+
+    def values(self, arm: str, column: str) -> np.ndarray:  # (seeds,)
+        """A column of an arm; NaN where a run has no number, or has failed."""
+        runs = self.arms[arm]
+        return np.where(runs.finished, runs.values(column), np.nan)
+
+    def times(self, arm: str, event: Event = GROKKING) -> np.ndarray:  # (seeds,)
+        """Event times of an arm: infinite where it was not seen, NaN where a run has failed."""
+        runs = self.arms[arm]
+        return np.where(runs.finished, runs.times(event), np.nan)
 
     @property
     def budget(self) -> int:
@@ -100,17 +123,34 @@ class Sample:
         return bool(needed) and all(name in self.arms for name in needed)
 
     def finding(self, claim: Claim) -> Finding:
-        """The verdict of a claim. It fails closed: a missing run gives "not run", a failed one at
-        best "inconclusive"."""
+        """The verdict of a claim at the first look that decides it, or at the last look whose runs
+        are all there. It fails closed: a run missing at the first look gives "not run", a failed
+        one is a number that is missing."""
         if not self.asks(claim):
             return Finding("not run", remark="not asked in this setting")
-        arms = [self.arms[name] for name in claim.test.needs(self)]
-        missing = sum(arm.missing for arm in arms)
-        if missing or not all(arm.rows for arm in arms):
-            return Finding("not run", remark=f"{missing} runs are missing")
-        if failed := sum(arm.failed for arm in arms):
-            return Finding("inconclusive", remark=f"{failed} runs failed")
-        return claim.test.judge(self)
+        names = claim.test.needs(self)
+        found = Finding("not run", remark="no seeds")
+        for look in looks_up_to(min(len(self.arms[name].rows) for name in names)):
+            seen = self.first(look)
+            arms = [seen.arms[name] for name in names]
+            if missing := sum(arm.missing for arm in arms):
+                remark = f"{missing} runs are missing"
+                return found if found.seeds else Finding("not run", remark=remark)
+            if not look.seeds:
+                break
+            column = getattr(claim.test, "column", "")
+            rows = [row for arm in arms for row in arm.rows if row is not None]
+            if column and not any(column in row for row in rows):
+                # The tables are older than the measure: the runs have to be read again.
+                return Finding("not run", remark=f"the tables do not have “{column}” yet")
+            found = claim.test.judge(seen)
+            failed = sum(arm.failed for arm in arms)
+            remark = "; ".join([found.remark] * bool(found.remark) + [f"{failed} runs failed"])
+            p = None if found.p is None else min(1.0, found.p + look.before)
+            found = replace(found, p=p, seeds=look.seeds, remark=remark if failed else found.remark)
+            if found.ruling != "inconclusive":
+                break
+        return found
 
 
 @dataclass(frozen=True)
@@ -162,6 +202,11 @@ class Tables:
     def by_id(self) -> dict[str, dict[str, Any]]:
         return {row["run"]: row for row in self.runs.iter_rows(named=True)}
 
+    @cached_property
+    def traced(self) -> frozenset[str]:
+        """The runs whose curves were kept."""
+        return frozenset(self.curves["run"] if len(self.curves) else ())
+
     def evidence(self, study: Study, scale: ScaleName) -> Evidence:
         """A study's arms with the rows that the tables have for them; made once."""
         if (study, scale) not in self._evidence:
@@ -169,24 +214,36 @@ class Tables:
         return self._evidence[study, scale]
 
     def _gather(self, study: Study, scale: ScaleName) -> Evidence:
-        seeds = self.about.get("seeds", {}).get(study.name, study.seeds[scale])
+        fixed = self.about.get("seeds", {}).get(study.name)
+        looks = self.about.get("looks", {}).get(study.name, {})
         samples = {}
-        for setting, group in groupby(plan([study], scale, seeds), lambda item: item.setting):
-            specs: dict[str, list[RunSpec]] = {}
-            for item in group:
+        for setting in study.settings(scale):
+            specs: dict[str, list[Spec]] = {}
+            for item in plan_setting(study, setting, looks.get(setting.regime, fixed)):
                 specs.setdefault(item.arm, []).append(item.spec)
-            arms = {name: self._arm(name, tuple(each)) for name, each in specs.items()}
+            first = len(study.seeds_at(scale, fixed))
+            arms = {name: self._arm(name, tuple(each), first) for name, each in specs.items()}
             samples[setting.regime] = Sample(setting, arms)
         return Evidence(study, scale, samples, self.curves)
 
-    def _arm(self, name: str, specs: tuple[RunSpec, ...]) -> ArmRuns:
-        return ArmRuns(name, specs, tuple(self.by_id.get(spec.id) for spec in specs))
+    def _arm(self, name: str, specs: tuple[Spec, ...], first: int) -> ArmRuns:
+        """Up to the first seeds, or to the look to which its last run belongs: later looks need
+        only the arms of claims that were open."""
+        rows = tuple(self.by_id.get(spec.id) for spec in specs)
+        last = max((n for n, row in enumerate(rows, start=1) if row is not None), default=0)
+        n = min((look for look in LOOKS if look >= last), default=last) if last > first else first
+        return ArmRuns(name, specs[:n], rows[:n])
 
 
 def collect(
-    paper: Paper, planned: Sequence[Planned], runs: Mapping[str, Run], base: Tables
+    paper: Paper,
+    planned: Sequence[Planned],
+    runs: Mapping[str, Run],
+    base: Tables,
+    later: bool = False,
 ) -> Tables:
-    """Tables of the planned runs that have ended, laid over those of `base`."""
+    """Tables of the planned runs that have ended, laid over those of `base`. Runs of a `later` look
+    do not change how many seeds a study has at first."""
     asked_for = dict.fromkeys(item.spec.id for item in planned)
     ended = {name: runs[name] for name in asked_for if runs[name].ended}
     # A run is summarised for every study that uses it, whichever of them is asked for now.
@@ -194,11 +251,13 @@ def collect(
     everything = [*planned]
     for scale in {item.setting.scale for item in planned}:
         for study in paper.studies:
-            everything += plan([study], scale, max(study.seeds[scale], known.get(study.name, 0)))
-    asked: dict[str, dict[str, Study]] = {}
+            asked = max(len(study.seeds_at(scale)), known.get(study.name, 0))
+            most = max((_number(item) for item in planned), default=0) if later else 0
+            everything += plan([study], scale, max(asked, most))
+    users: dict[str, dict[str, Study]] = {}
     for item in everything:
-        asked.setdefault(item.spec.id, {})[item.study.name] = item.study
-    rows = [_row(paper, list(asked[name].values()), run) for name, run in ended.items()]
+        users.setdefault(item.spec.id, {})[item.study.name] = item.study
+    rows = [_row(paper, list(users[name].values()), run) for name, run in ended.items()]
     # The same columns for every kept curve: studies may share a run.
     columns = sorted({column for study in paper.studies for column in study.curves})
     wanted = dict.fromkeys(i.spec.id for i in everything if i.arm in i.study.curve_arms)
@@ -207,17 +266,31 @@ def collect(
     curves += [
         study.trace(ended[name]).select(pl.lit(name).alias("run"), pl.all())
         for name in kept
-        for study in asked[name].values()
+        for study in users[name].values()
         if study.trace
     ]
     seeds = dict(known)  # fewer than before are not asked for: what was run counts
+    looks: dict[str, dict[str, int]] = {n: dict(w) for n, w in base.about.get("looks", {}).items()}
     for item in planned:
-        seeds[item.study.name] = max(seeds.get(item.study.name, 0), item.seed + 1)
+        name, regime, number = item.study.name, item.setting.regime, _number(item)
+        if later:
+            reached = looks.setdefault(name, {})
+            reached[regime] = max(reached.get(regime, 0), number)
+        else:
+            seeds[name] = max(seeds.get(name, 0), number)
     segments = [s for run in ended.values() for s in run.provenance["segments"]]
     versions = segments[-1]["versions"] if segments else base.about.get("versions", {})
     about = {**base.about, "seeds": seeds, "versions": versions}
+    about |= {"looks": looks} if looks else {}
     made = pl.DataFrame(rows, infer_schema_length=None) if rows else base.runs
     return Tables(_lay_over(base.runs, made), _lay_over(base.curves, *curves), about)
+
+
+def _number(item: Planned) -> int:
+    """How many seeds there are up to this one, in the study's order."""
+    named = item.study.seeds_at(item.setting.scale)
+    order = item.study.seeds_at(item.setting.scale, max(len(named), item.seed + len(named) + 1))
+    return order.index(item.seed) + 1
 
 
 def _lay_over(old: pl.DataFrame, *new: pl.DataFrame) -> pl.DataFrame:
@@ -234,10 +307,11 @@ def _lay_over(old: pl.DataFrame, *new: pl.DataFrame) -> pl.DataFrame:
 
 def _row(paper: Paper, studies: Sequence[Study], run: Run) -> dict[str, Any]:
     outcome = run.outcome
+    kind = {key: name for key, name in run.spec.to_dict().items() if key == "kind"}
     row: dict[str, Any] = {
         "run": run.id,
         "seed": run.spec.seed,
-        "spec": json.dumps(run.spec.changed(), sort_keys=True),
+        "spec": json.dumps(kind | run.spec.changed(), sort_keys=True),
         "status": outcome["status"],
         "ended_by": outcome["ended_by"],
         "epochs": outcome["epochs"],
@@ -283,8 +357,16 @@ def read_frames(folder: Path) -> tuple[Frames, dict[str, Any]]:
     paths = sorted(folder.glob("*.parquet"))
     try:
         frames = {path.stem: pl.read_parquet(path) for path in paths}
-        return frames, json.loads((folder / ABOUT).read_text()) if paths else {}
-    except (OSError, ValueError, pl.exceptions.PolarsError) as error:
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise StoreError(f"The tables in {folder} cannot be read: {error}.") from error
+    return frames, read_about(folder) if paths else {}
+
+
+def read_about(folder: Path) -> dict[str, Any]:
+    """How the tables of a folder came about; empty if there are none."""
+    try:
+        return json.loads((folder / ABOUT).read_text()) if folder.exists() else {}
+    except (OSError, ValueError) as error:
         raise StoreError(f"The tables in {folder} cannot be read: {error}.") from error
 
 

@@ -1,5 +1,9 @@
 """The tests that claims choose from. Each states its statistic and its rule before the runs; the
 rule itself (an interval against the smallest effect of interest) is in `grokscope.claims.verdicts`.
+
+Every test but `Share` and `Everywhere` makes one number of each seed, since the arms of a seed
+share their data. A seed without a number is left out; where fewer than half have one, the claim is
+untestable: more seeds would not help.
 """
 
 from __future__ import annotations
@@ -13,13 +17,13 @@ import numpy as np
 
 from grokscope.claims import verdicts
 from grokscope.claims.evidence import GROKKING, ArmRuns, Event, Sample
-from grokscope.claims.verdicts import Finding, median_time
+from grokscope.claims.verdicts import Estimate, Finding, PerSeed, Ruling, median_time
 
-SIGNIFICANT = 0.05
 Dose = Callable[[ArmRuns], float | None]
+Interest = tuple[float, float]  # between which an effect supports the claim
 
 
-def state_rule(low: float = -math.inf, high: float = math.inf, also: str = "") -> str:
+def state_rule(low: float = -math.inf, high: float = math.inf) -> str:
     """When the verdict is which, for an effect that the claim puts between two bounds."""
     if math.isinf(high):
         where, otherwise = f"at or above {low:g}", "it lies below"
@@ -27,32 +31,57 @@ def state_rule(low: float = -math.inf, high: float = math.inf, also: str = "") -
         where, otherwise = f"at or below {high:g}", "it lies above"
     else:
         where, otherwise = f"between {low:g} and {high:g}", "all of it lies outside"
-    return f"Supported if the 95 % interval lies {where}{also}; contradicted if {otherwise}."
+    return f"Supported if the interval lies {where}; contradicted if {otherwise}."
 
 
-def _without_number(values: np.ndarray, what: str, absent: str = "have no number") -> Finding:
-    lacking = np.count_nonzero(~np.isfinite(values))
-    return Finding("inconclusive", remark=f"{lacking} of {values.size} {what} {absent}")
+def untestable(remark: str) -> Finding:
+    return Finding("untestable", remark=remark)
 
 
 def _count(times: np.ndarray, event: Event) -> str:
     """Median epoch, and how many of the runs got there."""
-    middle, n, arrived = median_time(times), len(times), int(np.isfinite(times).sum())
+    times = times[~np.isnan(times)]
+    n, arrived = len(times), int(np.isfinite(times).sum())
+    middle = median_time(times) if n else math.inf
     if math.isinf(middle):
         return f"{arrived} of {n} {event.verb}"
     return f"{middle:,.0f}" + (f" ({arrived} of {n})" if arrived < n else "")
 
 
 def _check_control(control: str, event: Event, sample: Sample) -> Finding | None:
-    """Inconclusive if the arm that ought to have the event does not."""
-    if not control or math.isfinite(median_time(times := sample.arms[control].times(event))):
+    """Untestable if the arm that ought to have the event does not."""
+    if not control:
+        return None
+    times = sample.times(control, event)
+    if 2 * np.isfinite(times).sum() >= np.count_nonzero(~np.isnan(times)):
         return None
     count = f"{np.isfinite(times).sum()} of {len(times)} of “{control}” {event.verb}"
-    return Finding("inconclusive", remark=f"nothing to compare with: {count}")
+    return untestable(f"nothing to compare with: {count}")
 
 
 def _describe_control(control: str, event: Event) -> str:
-    return f" Inconclusive unless half of “{control}” {event.verb}." if control else ""
+    return f" Untestable unless half of “{control}” {event.verb}." if control else ""
+
+
+def settle(
+    numbers: PerSeed,
+    sample: Sample,
+    interest: Interest,
+    nothing: float,
+    remark: str = "",
+    absent: str = "have no number",
+) -> Finding:
+    """The verdict on one number per seed."""
+    present = numbers.present
+    lacking = present.size - present.sum()
+    if lacking:
+        said = f"{lacking} of {present.size} seeds {absent}"
+        remark = f"{remark}; {said}" if remark else said
+    if 2 * present.sum() < present.size:
+        return untestable(remark)
+    estimate = numbers.estimate(sample.error)
+    ruling = verdicts.within(estimate, *interest, nothing)
+    return Finding(ruling, estimate, remark, numbers.p(ruling, *interest))
 
 
 class _OfNamedArms:
@@ -67,7 +96,8 @@ def _each(names: str | tuple[str, ...]) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Faster(_OfNamedArms):
-    """An arm has the event at least `least` times as early as another, or as each of several."""
+    """An arm has the event at least `least` times as early as another, or as each of several; with
+    a `least` below 1 it is as fast."""
 
     arm: str
     reference: str | tuple[str, ...]
@@ -77,15 +107,25 @@ class Faster(_OfNamedArms):
     event: Event = GROKKING
     effect: str = "speed-up"
 
+    @property
+    def interest(self) -> Interest:
+        return self.least, math.inf
+
     def describe(self) -> str:
         rivals = _each(self.reference)
-        # A claim of being as fast (least below 1) needs no difference.
-        rank = f" and a log-rank test by permutation gives p ≤ {SIGNIFICANT}" * (self.least > 1)
+        # Arms that are claimed to be equal may be exchanged, which makes their log-ratio symmetric.
+        how = (
+            "Their median with bounds by the signed ranks of the logarithms."
+            if self.least < 1
+            else "Their median with bounds by the sign test."
+        )
         return (
-            f"Median {self.event.name} of {'each of ' * (len(rivals) > 1)}"
-            f"{', '.join(f'“{name}”' for name in rivals)} over that of “{self.arm}” (infinite for "
-            f"runs that never {self.event.verb}), bootstrapped over seeds. "
-            f"{state_rule(self.least, also=rank)}{_describe_control(self.control, self.event)}"
+            f"{self.event.name.capitalize()} of {'each of ' * (len(rivals) > 1)}"
+            f"{', '.join(f'“{name}”' for name in rivals)} over that of “{self.arm}” of the same "
+            f"seed; a run that does not {self.event.verb} is later than its budget. {how} "
+            f"{state_rule(self.least)} Decided as well if one arm has more runs that "
+            f"{self.event.verb} at all (Fisher's exact test). Untestable if in more than half of "
+            f"the seeds neither does.{_describe_control(self.control, self.event)}"
             f"{' The rival that is hardest to beat decides, and is shown.' * (len(rivals) > 1)}"
         )
 
@@ -95,25 +135,47 @@ class Faster(_OfNamedArms):
         found = {rival: self._compare(sample, rival) for rival in _each(self.reference)}
 
         def rank(rival: str) -> tuple[int, float]:
-            ruling, estimate = found[rival].ruling, found[rival].estimate
-            return verdicts.RULINGS.index(ruling), estimate.value if estimate else 0.0
+            finding = found[rival]
+            order = 0 if finding.contradicted else 1 if finding.ruling != "supported" else 2
+            return order, finding.estimate.value if finding.estimate else 0.0
 
         worst = min(found, key=rank)
         remark = f"against “{worst}”: " * (len(found) > 1) + found[worst].remark
         return replace(found[worst], remark=remark)
 
     def _compare(self, sample: Sample, rival: str) -> Finding:
-        fast, slow = (sample.arms[name].times(self.event) for name in (self.arm, rival))
-        estimate = verdicts.ratio_of_medians(slow, fast)
-        ruling = verdicts.within(estimate, self.least)
-        p = verdicts.log_rank(fast, slow)
-        if ruling == "supported" and self.least > 1 and p > SIGNIFICANT:
-            ruling = "inconclusive"
+        fast, slow = (sample.times(name, self.event) for name in (self.arm, rival))
         remark = f"{_count(fast, self.event)} against {_count(slow, self.event)}"
-        remark += f", log-rank p = {p:.2g}"
-        if (np.isinf(fast) & np.isinf(slow)).any() and math.isinf(estimate.high):
-            remark += f"; some seeds {self.event.verb} in neither arm, so the interval is open"
-        return Finding(ruling, estimate, remark)
+        ends = verdicts.log_ratios(slow, fast, sample.budget)
+        numbers = PerSeed(*ends, symmetric=self.least < 1)
+        absent = f"{self.event.verb} in neither arm"
+        interest = (math.log(self.least), math.inf)
+        finding = settle(numbers, sample, interest, 0.0, remark, absent)
+        if finding.estimate:
+            finding = replace(finding, estimate=_ratio(finding.estimate))
+        if finding.ruling in ("inconclusive", "untestable"):
+            whole = ~(np.isnan(fast) | np.isnan(slow))
+            ruling, p = self._who_gets_there(fast[whole], slow[whole], sample)
+            if p <= sample.error:
+                return replace(finding, ruling=ruling, p=p)
+        return finding
+
+    def _who_gets_there(
+        self, fast: np.ndarray, slow: np.ndarray, sample: Sample
+    ) -> tuple[Ruling, float]:
+        more, less = verdicts.more_often(fast, slow, self.least, sample.budget)
+        if more < less:
+            return "supported", more
+        _, even = verdicts.more_often(fast, slow, 1.0, sample.budget)
+        opposite = even <= sample.error and self.least >= 1
+        return "opposite" if opposite else "smaller than claimed", less
+
+
+def _ratio(estimate: Estimate) -> Estimate:
+    """An estimate of logarithms as one of ratios."""
+    ends = (estimate.value, estimate.low, estimate.high)
+    value, low, high = (math.inf if end > 700 else math.exp(end) for end in ends)
+    return Estimate(value, low, high, estimate.n)
 
 
 @dataclass(frozen=True)
@@ -127,26 +189,24 @@ class GainKept(_OfNamedArms):
     event: Event = GROKKING
     effect: str = "share of the gain that is kept"
 
+    @property
+    def interest(self) -> Interest:
+        return self.least, math.inf
+
     def describe(self) -> str:
         return (
             f"(“{self.reference}” - “{self.arm}”) / (“{self.reference}” - “{self.best}”) of the "
-            f"median {self.event.name}s, bootstrapped over seeds. A median that was never reached "
-            "is set to the budget: for the reference this makes the share too small, for the arm "
-            f"it leaves no share. {state_rule(self.least)[:-1]} and the reference's median was "
-            f"reached. Inconclusive unless “{self.best}” itself is faster than the reference."
+            f"{self.event.name}s of each seed; a time that was not seen is later than the budget. "
+            f"Their median with bounds by the sign test. {state_rule(self.least)} Untestable "
+            f"unless “{self.best}” is faster than the reference in half of the seeds."
         )
 
     def judge(self, sample: Sample) -> Finding:
-        kept, best, slow = (sample.arms[name].times(self.event) for name in self.needs(sample))
-        estimate = verdicts.gain_kept(slow, best, kept, sample.budget)
+        kept, best, slow = (sample.times(name, self.event) for name in self.needs(sample))
         first, second, third = (_count(times, self.event) for times in (kept, best, slow))
-        counts = f"{first}, {second} and {third}"
-        if math.isnan(estimate.value):
-            return Finding("inconclusive", remark=f"there is no gain to keep: {counts}")
-        ruling = verdicts.within(estimate, self.least)
-        if ruling == "contradicted" and math.isinf(median_time(slow)):
-            ruling = "inconclusive"
-        return Finding(ruling, estimate, counts)
+        numbers = PerSeed(*verdicts.kept_shares(slow, best, kept, sample.budget))
+        remark = f"{first}, {second} and {third}"
+        return settle(numbers, sample, self.interest, 0.0, remark, "have no gain to keep")
 
 
 @dataclass(frozen=True)
@@ -158,38 +218,101 @@ class Share(_OfNamedArms):
     event: Event = GROKKING
     control: str = ""
     """An arm that differs in the one thing the claim is about: half of its runs must grok."""
-    given: Event | None = None  # the question is open unless half of the runs have had this event
+    given: Event | None = None  # untestable unless half of the runs have had this event
     detail: Callable[[ArmRuns], str] | None = None  # what else to say of the arm, after the count
     effect: str = "share of seeds"
 
+    @property
+    def interest(self) -> Interest:
+        return (0.5, math.inf) if self.expected == "most" else (-math.inf, 0.5)
+
     def describe(self) -> str:
         sides = ("above", "below") if self.expected == "most" else ("below", "above")
-        given = f" Inconclusive unless half {self.given.verb}." if self.given else ""
+        given = f" Untestable unless half {self.given.verb}." if self.given else ""
         return (
-            f"Share of seeds of “{self.arm}” that {self.event.verb}, with Clopper-Pearson bounds "
-            f"of 95 % each. Supported if both bounds lie {sides[0]} one half; contradicted if both "
+            f"Share of seeds of “{self.arm}” that {self.event.verb}, with Clopper-Pearson bounds. "
+            f"Supported if both bounds lie {sides[0]} one half; contradicted if both "
             f"lie {sides[1]} it (with five seeds: only if all agree)."
             f"{_describe_control(self.control, GROKKING)}{given}"
         )
 
     def judge(self, sample: Sample) -> Finding:
-        arm, n = sample.arms[self.arm], len(sample.arms[self.arm].rows)
-        count = int(np.isfinite(arm.times(self.event)).sum())
+        arm, times = sample.arms[self.arm], sample.times(self.arm, self.event)
+        happened = np.isfinite(times[~np.isnan(times)])
+        count, n = int(happened.sum()), len(happened)
         remark = f"{count} of {n} {self.event.verb}" + (self.detail(arm) if self.detail else "")
         # An effect next to a claim that it cannot decide would only mislead.
         if finding := _check_control(self.control, GROKKING, sample):
-            return Finding("inconclusive", remark=f"{finding.remark}; {remark}")
+            return untestable(f"{finding.remark}; {remark}")
         if self.given and 2 * np.isfinite(arm.times(self.given)).sum() < n:
-            return Finding("inconclusive", remark=f"fewer than half {self.given.verb}: {remark}")
-        estimate = verdicts.share_estimate(count, n)
-        bound = {"most": {"low": 0.5}, "few": {"high": 0.5}}[self.expected]
-        return Finding(verdicts.within(estimate, **bound), estimate, remark)
+            return untestable(f"fewer than half {self.given.verb}: {remark}")
+        if 2 * n < times.size:
+            return untestable(f"{times.size - n} of {times.size} runs failed")
+        estimate = verdicts.share_estimate(count, n, sample.error)
+        ruling = verdicts.within(estimate, *self.interest, nothing=0.5)
+        p = PerSeed.known(happened.astype(float)).p(ruling, *self.interest)
+        return Finding(ruling, estimate, remark, p)
+
+
+@dataclass(frozen=True)
+class ShareAtBest:
+    """Most seeds have the event at the dose that is best for the others, or few do. The dose is
+    chosen for each seed on all other seeds, so that none vouches for itself."""
+
+    dose: Dose  # of the arms among which the best is chosen
+    dose_name: str
+    expected: Literal["most", "few"]
+    tested: Callable[[float], str] | None = None
+    """The arm that is asked at the chosen dose; by default the one that was chosen."""
+    event: Event = GROKKING
+    effect: str = "share of seeds"
+
+    @property
+    def interest(self) -> Interest:
+        return (0.5, math.inf) if self.expected == "most" else (-math.inf, 0.5)
+
+    def describe(self) -> str:
+        control = " Untestable unless half of the others' runs do at that dose." * bool(self.tested)
+        return (
+            f"Share of seeds that {self.event.verb} at the {self.dose_name} at which most of the "
+            "other seeds do (the middle one where several are equal), with Clopper-Pearson bounds. "
+            f"Supported if both bounds lie {'above' if self.expected == 'most' else 'below'} one "
+            f"half; contradicted if both lie on the other side.{control}"
+        )
+
+    def needs(self, sample: Sample) -> Sequence[str]:
+        chosen = {name: dose for name, arm in sample.arms.items() if (dose := self.dose(arm))}
+        asked = [self.tested(dose) for dose in chosen.values()] if self.tested else []
+        return [*chosen, *asked]
+
+    def judge(self, sample: Sample) -> Finding:
+        names = {dose: name for name, arm in sample.arms.items() if (dose := self.dose(arm))}
+        doses = sorted(names)
+        happened = np.stack([np.isfinite(sample.times(names[d], self.event)) for d in doses])
+        n = happened.shape[1]
+        chosen, succeeded = [], 0
+        for seed in range(n):
+            others = np.delete(happened, seed, axis=1).sum(axis=1)
+            best = np.flatnonzero(others == others.max())
+            place = int(best[len(best) // 2])
+            chosen.append(doses[place])
+            asked = self.tested(doses[place]) if self.tested else names[doses[place]]
+            succeeded += bool(np.isfinite(sample.times(asked, self.event)[seed]))
+            if self.tested and 2 * others.max() < n - 1:
+                return untestable(f"at no {self.dose_name} do half of the others {self.event.verb}")
+        places = ", ".join(f"{dose:g}" for dose in sorted(set(chosen)))
+        estimate = verdicts.share_estimate(succeeded, n, sample.error)
+        ruling = verdicts.within(estimate, *self.interest, nothing=0.5)
+        outcomes = np.arange(n) < succeeded
+        p = PerSeed.known(outcomes.astype(float)).p(ruling, *self.interest)
+        remark = f"{succeeded} of {n} {self.event.verb}, {self.dose_name} chosen: {places}"
+        return Finding(ruling, estimate, remark, p)
 
 
 @dataclass(frozen=True)
 class Level(_OfNamedArms):
-    """A number of each run (or its lead over the reference's of the same seed) lies, on average
-    over seeds, between two bounds."""
+    """A number of each run (or its lead over the reference's of the same seed) lies, for the
+    typical seed, between two bounds."""
 
     arm: str
     column: str
@@ -197,26 +320,80 @@ class Level(_OfNamedArms):
     low: float = -math.inf
     high: float = math.inf
     logarithmic: bool = False
-    """Average the logarithms (ratios), and give the effect as a ratio again."""
+    """The number is a ratio: without effect it is 1, not 0; and a lead is a ratio as well."""
     absent: str = "have no number"  # what it means if a run has none
     reference: str = ""
+    ceiling: float = math.inf
+    """What the number cannot exceed: untestable where half of the references leave no room for a
+    lead of `low`."""
+
+    @property
+    def interest(self) -> Interest:
+        return self.low, self.high
 
     def describe(self) -> str:
-        mean = "Geometric mean" if self.logarithmic else "Mean"
-        less = f" minus that of “{self.reference}” of the same seed" if self.reference else ""
+        relation = "over" if self.logarithmic else "minus"
+        less = f" {relation} that of “{self.reference}” of the same seed" if self.reference else ""
+        room = (
+            f" Untestable unless half of “{self.reference}” stay below {self.ceiling - self.low:g}."
+        )
         return (
-            f"{mean} over seeds of the {self.effect} of “{self.arm}”{less}, bootstrapped. "
-            f"{state_rule(self.low, self.high)}"
+            f"Median over seeds of the {self.effect} of “{self.arm}”{less}, with bounds by the "
+            f"sign test. {state_rule(self.low, self.high)}{room * math.isfinite(self.ceiling)}"
         )
 
     def judge(self, sample: Sample) -> Finding:
-        values, *others = (sample.arms[name].values(self.column) for name in self.needs(sample))
-        gain = values - sum(others)
-        if not np.isfinite(gain).all():
-            return _without_number(gain, "seeds" if others else "runs", self.absent)
-        estimate = verdicts.mean(gain, self.logarithmic)
-        remark = "".join(f"{values.mean():.2g} against {less.mean():.2g}" for less in others)
-        return Finding(verdicts.within(estimate, self.low, self.high), estimate, remark)
+        values, *others = (sample.values(name, self.column) for name in self.needs(sample))
+        remark = ""
+        for less in others:
+            remark = f"{np.nanmedian(values):.2g} against {np.nanmedian(less):.2g}"
+            if 2 * np.count_nonzero(less + self.low > self.ceiling) > less.size:
+                return untestable(f"no room for a lead of {self.low:g}: {remark}")
+            values = values / less if self.logarithmic else values - less
+        nothing = 1.0 if self.logarithmic else 0.0
+        return settle(PerSeed.known(values), sample, self.interest, nothing, remark, self.absent)
+
+
+@dataclass(frozen=True)
+class Ahead(_OfNamedArms):
+    """One event comes before another in the same run, by at least the share `least` of the time of
+    the second."""
+
+    arm: str
+    first: Event
+    then: Event
+    least: float
+    after: Event | None = None  # untestable where half of the runs had the first by then
+    effect: str = "lead"
+
+    @property
+    def interest(self) -> Interest:
+        return self.least, math.inf
+
+    def describe(self) -> str:
+        after = self.after
+        early = f", or where half {self.first.verb} before they {after.verb}" if after else ""
+        return (
+            f"({self.then.name} - {self.first.name}) / {self.then.name} of each run of "
+            f"“{self.arm}”. Median over seeds with bounds by the sign test. "
+            f"{state_rule(self.least)} Untestable where fewer than half {self.then.verb}{early}."
+        )
+
+    def judge(self, sample: Sample) -> Finding:
+        first, then = (sample.times(self.arm, event) for event in (self.first, self.then))
+        remark = f"{_count(first, self.first)} against {_count(then, self.then)}"
+        if self.after:
+            early = first <= sample.times(self.arm, self.after)
+            if 2 * early.sum() >= early.size:
+                count = f"{int(early.sum())} of {early.size} {self.first.verb}"
+                return untestable(f"{count} before they {self.after.verb}")
+        told = np.isfinite(then)
+        lead = np.full((2, then.size), math.nan)
+        ends = np.minimum(first, sample.budget)[told]
+        lead[:, told] = (then[told] - ends) / then[told]
+        lead[0, told & np.isinf(first)] = -math.inf
+        numbers, absent = PerSeed(lead[0], lead[1]), f"do not {self.then.verb}"
+        return settle(numbers, sample, self.interest, 0.0, remark, absent)
 
 
 @dataclass(frozen=True)
@@ -228,24 +405,29 @@ class Everywhere:
     effect: str
     most: float
 
+    @property
+    def interest(self) -> Interest:
+        return -math.inf, self.most
+
     def describe(self) -> str:
         return (
             f"Largest {self.effect} over all runs of all arms. Supported if it is at or below "
-            f"{self.most:g}; contradicted if a single run is above it."
+            f"{self.most:g}; contradicted if a single run is above it. Untestable if fewer than "
+            "four fifths of the runs have the number."
         )
 
     def needs(self, sample: Sample) -> Sequence[str]:
         return list(sample.arms)
 
     def judge(self, sample: Sample) -> Finding:
-        values = np.concatenate([arm.values(self.column) for arm in sample.arms.values()])
+        values = np.concatenate([sample.values(name, self.column) for name in sample.arms])
         known = values[~np.isnan(values)]  # an infinite ratio is above every bound
         above = int((known > self.most).sum())
         remark = f"largest of {len(known)} runs {known.max(initial=-math.inf):.2g}"
         if above:
-            return Finding("contradicted", remark=f"{above} above the bound, {remark}")
-        if len(known) < len(values):
-            return _without_number(values, "runs")
+            return Finding("larger than claimed", remark=f"{above} above the bound, {remark}")
+        if len(known) < 0.8 * len(values):
+            return untestable(f"{len(values) - len(known)} of {len(values)} runs have no number")
         return Finding("supported", remark=remark)
 
 
@@ -263,36 +445,42 @@ class Separation:
     event: Event = GROKKING
 
     @property
+    def interest(self) -> Interest:
+        return self.least, math.inf
+
+    @property
     def effect(self) -> str:
         return "difference of areas under the ROC curve" if self.rival else "area under the curve"
 
     def describe(self) -> str:
         verb, less = self.event.verb, f", minus that of {self.rival_name}" if self.rival else ""
         return (
-            f"Area under the ROC curve (the chance that a run that does {verb} has the larger "
-            f"number than one that does not, ties counting half) of {self.name}{less}, over all "
-            f"runs of the arms concerned, bootstrapped over seeds. {state_rule(self.least)} "
-            f"Inconclusive unless some {verb} and some do not."
+            f"Area under the ROC curve (the chance that, of two arms of a seed, one that does "
+            f"{verb} has the larger number than one that does not, ties counting half) of "
+            f"{self.name}{less}. Median over seeds with bounds by the sign test. "
+            f"{state_rule(self.least)} Untestable unless in half of the seeds some {verb} and some "
+            "do not."
         )
 
     def needs(self, sample: Sample) -> Sequence[str]:
         return [name for name, arm in sample.arms.items() if self.chosen(arm)]
 
     def judge(self, sample: Sample) -> Finding:
-        arms = [sample.arms[name] for name in self.needs(sample)]
-        happened = np.stack([np.isfinite(arm.times(self.event)) for arm in arms])
+        names = self.needs(sample)
+        happened = np.stack([np.isfinite(sample.times(name, self.event)) for name in names])
         columns = [self.column, *([self.rival] if self.rival else [])]
-        values = [np.stack([arm.values(column) for arm in arms]) for column in columns]
-        if np.isnan(values).any():
-            return _without_number(np.sum(values, axis=0), "runs")
+        areas = []
+        for column in columns:
+            values = np.stack([sample.values(name, column) for name in names])
+            lacking = np.isnan(values).any(axis=0)
+            areas.append(np.where(lacking, math.nan, verdicts.roc_areas(happened, values)))
+        described = zip((self.name, self.rival_name), areas, strict=False)
         count = f"{happened.sum()} of {happened.size} {self.event.verb}"
-        if happened.all() or not happened.any():
-            return Finding("inconclusive", remark=f"{count}: there is nothing to tell apart")
-        areas = [verdicts.roc_area(each[happened], each[~happened]) for each in values]
-        named = zip((self.name, self.rival_name), areas, strict=False)
-        remark = "; ".join([count, *(f"{area:.2f} for {name}" for name, area in named)])
-        estimate = verdicts.separation(happened, *values)
-        return Finding(verdicts.within(estimate, self.least), estimate, remark)
+        told = [f"{np.nanmedian(a):.2f} for {n}" for n, a in described if not np.isnan(a).all()]
+        numbers = PerSeed.known(areas[0] - sum(areas[1:]))
+        nothing = 0.0 if self.rival else 0.5
+        remark, absent = "; ".join([count, *told]), "have nothing to tell apart"
+        return settle(numbers, sample, self.interest, nothing, remark, absent)
 
 
 @dataclass(frozen=True)
@@ -305,14 +493,18 @@ class Trend:
     low: float = -math.inf
     high: float = math.inf
     censored: bool = True
-    """Does a run without a number come last? If not, it leaves the question open."""
+    """Does a run without a number come last? If not, its seed has no correlation."""
     effect: str = "rank correlation"
+
+    @property
+    def interest(self) -> Interest:
+        return self.low, self.high
 
     def describe(self) -> str:
         return (
-            f"Kendall's tau-b between {self.dose_name} and {self.event.name} over all arms and "
-            f"seeds{' (never counts as last)' * self.censored}, bootstrapped over seeds. "
-            f"{state_rule(self.low, self.high)}"
+            f"Kendall's tau-b between {self.dose_name} and {self.event.name} over the arms of each "
+            f"seed{' (never counts as last)' * self.censored}. Median over seeds with bounds by "
+            f"the sign test. {state_rule(self.low, self.high)}"
         )
 
     def needs(self, sample: Sample) -> Sequence[str]:
@@ -320,19 +512,18 @@ class Trend:
 
     def judge(self, sample: Sample) -> Finding:
         doses, times = _dose_times(self, sample)
-        if not self.censored and np.isinf(times).any():
-            return _without_number(times, "runs")
-        if len(np.unique(times)) < 2:
-            return Finding("inconclusive", remark="all runs agree: there is nothing to rank")
-        estimate = verdicts.rank_correlation(doses, times)
-        return Finding(verdicts.within(estimate, self.low, self.high), estimate)
+        lacking = np.isnan(times) if self.censored else ~np.isfinite(times)
+        taus = verdicts.rank_correlations(doses, np.nan_to_num(times, nan=0.0, posinf=math.inf))
+        numbers = PerSeed.known(np.where(lacking.any(axis=0), math.nan, taus))
+        absent = "have no correlation: a number is missing, or all arms agree"
+        return settle(numbers, sample, self.interest, 0.0, absent=absent)
 
 
 def _dose_times(test: Trend | InverseLaw, sample: Sample) -> tuple[np.ndarray, np.ndarray]:
     """Dose of each arm, and its event times.  (doses,), (doses, seeds)"""
-    arms = [sample.arms[name] for name in test.needs(sample)]
-    doses = np.array([test.dose(arm) or 0.0 for arm in arms])
-    return doses, np.stack([arm.times(test.event) for arm in arms])
+    names = test.needs(sample)
+    doses = np.array([test.dose(sample.arms[name]) or 0.0 for name in names])
+    return doses, np.stack([sample.times(name, test.event) for name in names])
 
 
 @dataclass(frozen=True)
@@ -344,14 +535,21 @@ class InverseLaw:
     low: float = 0.75
     high: float = 1.33
     effect: str = "exponent"
+    symbol: str = "λ"
+    """What the dose is called."""
+
+    @property
+    def interest(self) -> Interest:
+        return self.low, self.high
 
     def describe(self) -> str:
         grid = verdicts.EXPONENTS
         return (
-            f"{self.event.name.capitalize()} = floor + c / λ^b fitted to the medians over seeds (a "
-            "median that was never reached only has to be at or beyond the budget), bootstrapped "
-            f"over seeds. b is searched between {grid[0]:g} and {grid[-1]:g}, and is no number "
-            "where even the weakest penalty delays by less than a quarter of the floor. "
+            f"{self.event.name.capitalize()} = floor + c / {self.symbol}^b fitted to the arms of "
+            "each seed (a time that was not seen only has to be at or beyond the budget). b is "
+            f"searched between {grid[0]:g} and {grid[-1]:g}, and is no number where even the "
+            "weakest dose delays by less than a quarter of the floor, or where fewer than three "
+            f"arms {self.event.verb}. Median over seeds with bounds by the sign test. "
             f"{state_rule(self.low, self.high)}"
         )
 
@@ -362,21 +560,29 @@ class InverseLaw:
         """The law fitted to the medians of all seeds, and where its floor dominates, as far as the
         doses can tell."""
         doses, times = _dose_times(self, sample)
-        medians = np.array([median_time(row) for row in times])
+        medians = np.array([median_time(row[~np.isnan(row)]) for row in times])
         law = verdicts.fit_power_law(doses, medians, sample.budget)
         if law.crossing < doses.min():
             return law, "is more than half of the time at every strength"
         if law.crossing > doses.max():
             return law, "is less than half of the time at every strength"
-        return law, f"is more than half of the time above λ = {law.crossing:.2g}"
+        return law, f"is more than half of the time above {self.symbol} = {law.crossing:.2g}"
+
+    def exponents(self, sample: Sample) -> PerSeed:
+        doses, times = _dose_times(self, sample)
+        whole = ~np.isnan(times).any(axis=0)
+        lower, upper = np.full((2, times.shape[1]), math.nan)
+        lower[whole], upper[whole] = verdicts.exponents(doses, times[:, whole].T, sample.budget)
+        return PerSeed(lower, upper)
 
     def judge(self, sample: Sample) -> Finding:
-        doses, times = _dose_times(self, sample)
-        if sum(math.isfinite(median_time(row)) for row in times) < 3:
-            return Finding("inconclusive", remark=f"fewer than three strengths {self.event.verb}")
-        estimate = verdicts.power_law_exponent(doses, times, sample.budget)
+        absent = (
+            f"have no exponent: the smallest {self.symbol} hardly delays anything, or fewer than "
+            f"three arms {self.event.verb}"
+        )
+        finding = settle(self.exponents(sample), sample, self.interest, 0.0, absent=absent)
+        if finding.estimate is None:
+            return finding
         law, floor_is = self.fit(sample)
-        if math.isnan(estimate.value):
-            floor_is = f"dominates everywhere: even λ = {doses.min():g} hardly delays anything"
-        remark = f"the floor of {law.floor:,.0f} epochs {floor_is}"
-        return Finding(verdicts.within(estimate, self.low, self.high), estimate, remark)
+        floor = f"the floor of {law.floor:,.0f} epochs {floor_is}"
+        return replace(finding, remark="; ".join(filter(None, [floor, finding.remark])))

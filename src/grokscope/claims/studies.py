@@ -12,20 +12,20 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from grokscope.claims.looks import LAST, ScaleName
 from grokscope.claims.verdicts import Finding
 from grokscope.errors import SpecError, suggest
-from grokscope.spec import RunSpec
+from grokscope.spec import Spec
 
 if TYPE_CHECKING:
     import altair as alt
     import polars as pl
 
-    from grokscope.claims.evidence import Evidence, Sample
+    from grokscope.claims.evidence import Evidence, Sample, Tables
     from grokscope.store import Run, Store
 
-ScaleName = Literal["smoke", "laptop", "paper"]
 SCALES: tuple[ScaleName, ...] = ("smoke", "laptop", "paper")
 SEEDS: Mapping[ScaleName, int] = {"smoke": 1, "laptop": 5, "paper": 5}
 
@@ -36,15 +36,15 @@ class Setting:
 
     scale: ScaleName
     regime: str
-    base: RunSpec  # the run without any intervention, seed 0
+    base: Spec  # the run without any intervention, of whatever kind
     stop: str = "grokked"
     """The event that settles a variant's question, in the words of `training.stop`."""
 
-    def baseline(self, seed: int) -> RunSpec:
+    def baseline(self, seed: int) -> Any:  # a spec of the kind of `base`
         """Trained to the end of its budget."""
         return self.base.replace(seed=seed)
 
-    def variant(self, seed: int, changes: Mapping[str, Any] | None = None) -> RunSpec:
+    def variant(self, seed: int, changes: Mapping[str, Any] | None = None) -> Any:
         """A run with something changed (`{"prior.kind": "oracle"}`), which stops once its question
         is settled."""
         return self.base.replace(**{"seed": seed, "training.stop": self.stop, **(changes or {})})
@@ -55,9 +55,11 @@ class Test(Protocol):
 
     @property
     def effect(self) -> str: ...  # what is estimated, in a few words: "speed-up"
+    @property
+    def interest(self) -> tuple[float, float]: ...  # between which an effect supports the claim
     def describe(self) -> str: ...  # statistic and decision rule in words
     def needs(self, sample: Sample) -> Sequence[str]: ...  # names of the arms it uses
-    def judge(self, sample: Sample) -> Finding: ...  # called if every run it needs has finished
+    def judge(self, sample: Sample) -> Finding: ...  # called if every run it needs has ended
 
 
 @dataclass(frozen=True)
@@ -75,8 +77,22 @@ class Panel:
     """A part of a figure. Pages set its words as text and lay panels out in a grid."""
 
     title: str
-    chart: alt.LayerChart | alt.VConcatChart  # without configuration: the page adds the theme
+    chart: (
+        alt.LayerChart | alt.VConcatChart | alt.HConcatChart
+    )  # without configuration: the page adds the theme
     note: str = ""  # how many runs it shows, and what became of the others
+
+    @property
+    def heading(self) -> str:
+        """The title with a capital; those inside it stay."""
+        return self.title[:1].upper() + self.title[1:]
+
+
+class Comparison(NamedTuple):
+    """A table beside a figure, such as our numbers beside the paper's."""
+
+    headings: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -89,7 +105,7 @@ class Study:
     paper_says: str
     how: str  # what we do, for someone who has not read the paper
     settings: Callable[[ScaleName], Sequence[Setting]]
-    arms: Callable[[Setting, int], Mapping[str, RunSpec]]
+    arms: Callable[[Setting, int], Mapping[str, Spec]]
     """Arms of a setting for one seed, by name, in the order of the figure."""
     claims: tuple[Claim, ...] = ()
     draw: Callable[[Evidence], Sequence[Panel]] = lambda evidence: ()
@@ -97,6 +113,8 @@ class Study:
     caption: str = ""
     read: Callable[[Evidence], str] | None = None
     """What the tables say beyond the verdicts, in sentences (fitted laws, counts)."""
+    table: Callable[[Evidence], Comparison | None] | None = None
+    """The same as a table, say of our numbers beside the authors'; None where there is nothing."""
     curves: tuple[str, ...] = ()
     """Columns of the curves that the figure needs, for the arms in `curve_arms`."""
     curve_arms: tuple[str, ...] = ()
@@ -106,7 +124,20 @@ class Study:
     """Rows by epoch, computed from the kept weights of the runs in `curve_arms`."""
     appendix: bool = False
     """Is it in the paper's appendix? Those are selected and tabulated together."""
-    seeds: Mapping[ScaleName, int] = field(default_factory=lambda: dict(SEEDS))
+    seeds: Mapping[ScaleName, int | Sequence[int]] = field(default_factory=lambda: dict(SEEDS))
+    """How many seeds a scale has at first (0, 1, 2 ...), or which ones. Where that is the first of
+    the looks, more are added while claims are open."""
+    most_seeds: Mapping[ScaleName, int] = field(default_factory=lambda: dict(LAST))
+    """Beyond this many no look is taken."""
+
+    def seeds_at(self, scale: ScaleName, count: int | None = None) -> list[int]:
+        """The first `count` seeds, by default as many as the study asks for. Beyond those that it
+        names come the smallest numbers that it does not."""
+        asked = self.seeds[scale]
+        named = list(range(asked)) if isinstance(asked, int) else list(asked)
+        count = len(named) if count is None else count
+        others = (seed for seed in range(count + len(named)) if seed not in named)
+        return [*named, *others][:count]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -121,6 +152,8 @@ class Annex(Study):
     ]
     """Markdown and charts (by file name, in `figures/`), from the tables and from how they came
     about (runs, minutes, commits, versions)."""
+    runs: bool = True
+    """False: its tables are computed without any run, whenever it is asked for."""
 
 
 @dataclass(frozen=True)
@@ -141,6 +174,19 @@ class Paper:
     summarise: Callable[[Run], Mapping[str, float | None]] = lambda run: {}
     """Numbers of a run that claims and figures use, besides event times and final measures."""
     annexes: tuple[Annex, ...] = ()
+    story: tuple[Mapping[str, str], ...] = ()
+    """The claims that carry the paper, for readers who have five minutes: each the names of its
+    `study` and `claim`, what it `says` in brief, and `why` the verdict is what it is."""
+    picture: str = ""  # the study whose figure is shown first
+    marks: str = (
+        "In every figure a dot is a run that grokked, a triangle one that had not when its budget "
+        "ended, a cross one that failed."
+    )
+    """How to read the figures, wherever their captions do not say otherwise."""
+    status: str = "reproduced"
+    """What the page is to the paper."""
+    answer: Callable[[Mapping[ScaleName, Tables]], Sequence[str]] = lambda tables: ()
+    """What the tables say to the paper's central questions, in Markdown, for the first screen."""
 
     def select(self, names: Sequence[str]) -> tuple[Study, ...]:
         """Studies by name or figure number ("3", "figure3"), or all that are "main" or in the
@@ -150,7 +196,9 @@ class Paper:
         for study in everything:
             numbers = re.findall(r"\d+", study.source)
             part = "appendix" if study.appendix else "main"
-            for name in (study.name, part, *numbers, *(f"figure{n}" for n in numbers)):
+            # An annex stands beside those of other papers: `epistemic-icl-theory` is `theory` here.
+            own = {study.name, study.name.removeprefix(f"{self.name}-")}
+            for name in (*own, part, *numbers, *(f"figure{n}" for n in numbers)):
                 known.setdefault(name, []).append(study)
         for name in names:
             if name.lower() not in known:
@@ -167,7 +215,7 @@ class Planned:
     setting: Setting
     arm: str
     seed: int
-    spec: RunSpec
+    spec: Spec
 
 
 def plan(studies: Sequence[Study], scale: ScaleName, seeds: int | None = None) -> list[Planned]:
@@ -178,7 +226,15 @@ def plan(studies: Sequence[Study], scale: ScaleName, seeds: int | None = None) -
         item
         for study in studies
         for setting in _settings(study, scale)
-        for seed in range(study.seeds[scale] if seeds is None else seeds)
+        for item in plan_setting(study, setting, seeds)
+    ]
+
+
+def plan_setting(study: Study, setting: Setting, seeds: int | None = None) -> list[Planned]:
+    """The same for one study in one setting."""
+    return [
+        item
+        for seed in study.seeds_at(setting.scale, seeds)
         for item in _arms(study, setting, seed)
     ]
 

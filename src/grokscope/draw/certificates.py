@@ -1,30 +1,35 @@
-"""Certificates as a figure: each check's ratio over training, one panel a certificate."""
+"""Certificates as a figure: each check's ratio over training, one panel per certificate."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
+import altair as alt
 import numpy as np
+import polars as pl
 
 from grokscope.draw.theme import TEST, TRAIN, arm_colour, theme
 from grokscope.errors import SpecError
-
-if TYPE_CHECKING:
-    import altair as alt
-    import polars as pl
 
 LARGEST = 1e6  # a ratio beyond this is drawn there: it says "far off" as well
 SMALLEST = 1e-6
 MOST_POINTS = 45  # of one line
 
 
+def _log(channel: Any, field: str, title: str, ticks: int) -> Any:
+    """A logarithmic axis that fits its values."""
+    return channel(
+        f"{field}:Q",
+        title=f"{title} (log scale)",
+        scale=alt.Scale(type="log"),
+        axis=alt.Axis(format="~g", tickCount=ticks),
+    )
+
+
 def certificate_chart(certificates: pl.DataFrame, columns: int = 3) -> alt.FacetChart:
     """measured / bound at every checkpoint, on a logarithmic scale; below the line it holds.
 
     With a column `arm` the points are coloured by it, and crosses mark what does not hold."""
-    import altair as alt
-    import polars as pl
-
     data = certificates.filter(pl.col("ratio").is_finite()).with_columns(
         pl.col("ratio").clip(SMALLEST, LARGEST),
         pl.when("holds").then(pl.lit("holds")).otherwise(pl.lit("does not hold")).alias("verdict"),
@@ -50,12 +55,7 @@ def certificate_chart(certificates: pl.DataFrame, columns: int = 3) -> alt.Facet
     base = alt.Chart()
     points = base.mark_point(size=24, opacity=0.75, strokeWidth=1.6).encode(
         x=alt.X("epoch:Q", title="Training time (epochs)"),
-        y=alt.Y(
-            "ratio:Q",
-            title="Measured / bound (log scale)",
-            scale=alt.Scale(type="log"),
-            axis=alt.Axis(format="~g", tickCount=4),
-        ),
+        y=_log(alt.Y, "ratio", "Measured / bound", 4),
         color=colour,
         shape=alt.Shape("verdict:N", scale=alt.Scale(domain=verdicts, range=["circle", "cross"])),
         tooltip=["epoch", "measured", "bound", "ratio"],
@@ -72,9 +72,6 @@ def certificate_chart(certificates: pl.DataFrame, columns: int = 3) -> alt.Facet
 
 def decoupling_chart(population: pl.DataFrame) -> alt.LayerChart:
     """Every run of a population: the mass its worst input has against the mass it would need."""
-    import altair as alt
-    import polars as pl
-
     fates = ["generalised", "did not"]
     fate = pl.when("generalised").then(pl.lit("generalised")).otherwise(pl.lit("did not"))
     data = population.filter(pl.col("tau").is_not_nan()).select(
@@ -89,18 +86,8 @@ def decoupling_chart(population: pl.DataFrame) -> alt.LayerChart:
         alt.Chart(data)
         .mark_point(filled=True, size=46, opacity=0.75)
         .encode(
-            x=alt.X(
-                "tau:Q",
-                title="Mass the theorem asks for, tau = m / (L_f Delta) (log scale)",
-                scale=alt.Scale(type="log"),
-                axis=alt.Axis(format="~g", tickCount=5),
-            ),
-            y=alt.Y(
-                "weakest_min:Q",
-                title="Weakest informative weight over all inputs (log scale)",
-                scale=alt.Scale(type="log"),
-                axis=alt.Axis(format="~g", tickCount=5),
-            ),
+            x=_log(alt.X, "tau", "Mass the theorem asks for, tau = m / (L_f Delta)", 5),
+            y=_log(alt.Y, "weakest_min", "Weakest informative weight over all inputs", 5),
             color=alt.Color("fate:N", scale=alt.Scale(domain=fates, range=[TEST, TRAIN])),
             shape=alt.Shape("fate:N", scale=alt.Scale(domain=fates)),
             tooltip=["alphabet", "prior", "weight_decay", "tau", "weakest_min"],

@@ -92,7 +92,9 @@ def _draw_lines(kind: str, arms: Sequence[Arm], rows: int) -> list[list[Panel]]:
 def _line_row(
     title: str, columns: Sequence[str], kind: str, arms: Sequence[Arm], rows: int
 ) -> list[Panel]:
-    """A plot per arm of the same measures over training."""
+    """A plot per arm of the same measures over training; those that no run has are left out."""
+    taken = {c for arm in arms for reading in arm.readings for c in reading.curve.columns}
+    columns = [column for column in columns if column in taken] or columns
     series = {column: measure_of(column) for column in columns}
     first = series[columns[0]]
     names = {column: column for column in columns}

@@ -3,37 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
+
+from grokscope.measures.outcomes import EventTime as Event
+from grokscope.measures.outcomes import Phase
 
 if TYPE_CHECKING:
     import polars as pl
-
-
-@dataclass(frozen=True)
-class Event:
-    """When a measure first stayed at its threshold for `persistence` rows."""
-
-    measure: str
-    threshold: float
-    persistence: int
-    epoch: int | None  # None: not seen
-    observed_until: int | None  # None: never measured
-
-
-@dataclass(frozen=True)
-class Phase:
-    """A stretch of training. `start` is None where its rule did not find it, `end` is None where
-    it lasted to the end of the curve."""
-
-    name: str
-    start: int | None
-    end: int | None
-    rule: str
-
-    @property
-    def found(self) -> bool:
-        return self.start is not None
 
 
 @dataclass(frozen=True)
@@ -96,11 +73,10 @@ class Arm:
 def events_of(outcome: Mapping[str, Any]) -> dict[str, Event]:
     """The events of an outcome by name: those on training examples first, those on unseen ones
     last (the file of an outcome does not keep their order)."""
-    names = [item.name for item in fields(Event)]
     events = {
-        name: Event(**{key: value[key] for key in names})
+        name: Event(**value)
         for name, value in outcome.items()
-        if isinstance(value, Mapping) and value.keys() >= set(names)
+        if isinstance(value, Mapping) and "threshold" in value
     }
     ranks = {"train": 0, "test": 2}
     return dict(sorted(events.items(), key=lambda e: ranks.get(e[1].measure.partition("_")[0], 1)))
@@ -108,6 +84,4 @@ def events_of(outcome: Mapping[str, Any]) -> dict[str, Event]:
 
 def phases_of(outcome: Mapping[str, Any]) -> tuple[Phase, ...]:
     """The phases of an outcome; none where the problem has none."""
-    names = [item.name for item in fields(Phase)]
-    found = outcome.get("phases") or ()
-    return tuple(Phase(**{key: phase[key] for key in names}) for phase in found)
+    return tuple(Phase(**phase) for phase in outcome.get("phases") or ())

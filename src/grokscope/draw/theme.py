@@ -37,7 +37,7 @@ PRIORS = {
     "inferred": ARMS[7],
     "custom": ARMS[6],
 }
-OPTIMISERS = {"adamw": ARMS[0], "sgd": ARMS[3], "lion": ARMS[3], "muon": ARMS[3]}
+OPTIMISERS = {"adamw": ARMS[0], **dict.fromkeys(("sgd", "lion", "muon", "ivon"), ARMS[3])}
 HEAT = ["#F3F6FA", "#A9C7E8", "#2F6FB0", "#0B2F5C"]
 HEAT_DARK = ["#1C222A", "#1F4E7F", "#5B9BD5", "#DCEBFA"]
 BAND_OPACITY, PHASE_OPACITY = 0.18, 0.2

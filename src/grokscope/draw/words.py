@@ -1,4 +1,4 @@
-"""Words that terminal, pages and figures share: counts, shares, event times, phases, effects."""
+"""Words that terminal, pages and figures share: counts, shares, event times, phases."""
 
 from __future__ import annotations
 
@@ -10,10 +10,6 @@ from grokscope.draw.reading import Event, Phase
 
 if TYPE_CHECKING:
     from grokscope.claims.evidence import Sample
-    from grokscope.claims.studies import Claim
-    from grokscope.claims.verdicts import Estimate
-
-RULINGS = ("supported", "contradicted", "inconclusive", "not run")
 
 
 def share(value: float) -> str:
@@ -90,27 +86,6 @@ def state_plateau(phases: Sequence[Phase], last: int, unit: str = "") -> str:
     if not unit:
         return f"{length:,}" + "+" * (plateau.end is None)
     return f"{'at least ' * (plateau.end is None)}{count(length, unit)}"
-
-
-def state_effect(claim: Claim, estimate: Estimate | None) -> str:
-    """An effect with its interval; empty if there is none."""
-    from grokscope.claims.judgements import Faster, Share
-
-    if estimate is None:
-        return ""
-    value, low, high = estimate.value, estimate.low, estimate.high
-    if isinstance(claim.test, Share):
-        return f"{value:.0%} ({100 * low:.0f} to {100 * high:.0f} %)".replace("%", " %", 1)
-    if isinstance(claim.test, Faster):
-        if math.isnan(value):
-            return "neither median is reached"
-        if math.isinf(value):
-            least = f"at least {low:.2g}: " if 0 < low < math.inf else ""
-            return f"{least}the slower arm's median is never reached"
-        if value == 0:
-            most = f"at most {high:.2g}: " if 0 < high < math.inf else ""
-            return f"{most}the median of the arm that ought to be faster is never reached"
-    return str(estimate)
 
 
 def is_sound(row: Mapping[str, Any] | None) -> bool:

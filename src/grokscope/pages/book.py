@@ -9,20 +9,24 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from grokscope.claims.evidence import Evidence, Tables
-from grokscope.claims.studies import SCALES, Claim, Panel, Paper, ScaleName, Study
-from grokscope.claims.verdicts import Finding, Ruling
-from grokscope.draw.words import state_effect
+from grokscope.claims.studies import SCALES, Claim, Comparison, Panel, Paper, ScaleName, Study
+from grokscope.claims.verdicts import Finding, Ruling, discovery_rates
+from grokscope.claims.words import kind_of, state_effect, state_finding
 from grokscope.pages.files import render_svg
 
-FATES = {  # of a claim, by the verdicts in all settings in which it was run
-    "s": "Main figures, supported wherever run",
-    "is": "Supported in some settings, open in others",
-    "cs": "Supported in some settings, contradicted in others",
-    "cis": "Supported in some settings, contradicted in others",
-    "ci": "Contradicted in some settings, open in others",
-    "c": "Contradicted wherever run",
-    "i": "Open",
+MIXED = "Supported in some settings, contradicted in others"
+FATES = {  # of a claim, by the verdicts in all settings in which it could be tested
+    frozenset({"supported"}): "Main figures, supported wherever it could be tested",
+    frozenset({"supported", "inconclusive"}): "Supported in some settings, open in others",
+    frozenset({"supported", "contradicted"}): MIXED,
+    frozenset({"supported", "contradicted", "inconclusive"}): MIXED,
+    frozenset({"contradicted", "inconclusive"}): "Contradicted in some settings, open in others",
+    frozenset({"contradicted"}): "Contradicted wherever it could be tested",
+    frozenset({"inconclusive"}): "Open",
+    frozenset[str](): "Untestable",
 }
 
 
@@ -32,8 +36,8 @@ class Cell:
 
     scale: ScaleName
     regime: str
+    claim: Claim
     finding: Finding
-    effect: str
 
     @property
     def where(self) -> str:
@@ -44,15 +48,18 @@ class Cell:
         return self.finding.ruling
 
     @property
+    def effect(self) -> str:
+        return state_effect(self.claim, self.finding.estimate)
+
+    @property
     def short(self) -> str:
         """The effect, or in a word why there is none."""
         return self.effect or self.finding.remark.partition(";")[0]
 
     @property
     def detail(self) -> str:
-        """The same with the number of seeds."""
-        n = self.finding.estimate.n if self.finding.estimate else 0
-        return f"{self.effect}, n\u00a0{n}" if self.effect else self.short
+        """The same with what was asked for and the number of seeds."""
+        return state_finding(self.claim, self.finding)
 
 
 @dataclass(frozen=True)
@@ -93,6 +100,11 @@ class Part:
         study = self.evidence.study
         return study.read(self.evidence) if study.read and self.evidence.present else ""
 
+    @cached_property
+    def table(self) -> Comparison | None:
+        study = self.evidence.study
+        return study.table(self.evidence) if study.table and self.evidence.present else None
+
     @property
     def commits(self) -> list[str]:
         return sorted({row["commit"] for row in self.rows.values()})
@@ -108,7 +120,9 @@ class Book:
 
     @classmethod
     def read(cls, paper: Paper, tables: Mapping[ScaleName, Tables]) -> Book:
-        present = [scale for scale in SCALES if scale in tables and len(tables[scale].runs)]
+        # Tables without runs are shown only where there are no others: everything is "not run".
+        known = [scale for scale in SCALES if scale in tables]
+        present = [scale for scale in known if len(tables[scale].runs)] or known
         shown = {s: tables[s] for s in present if s != "smoke" or present == ["smoke"]}
         studies: dict[str, dict[ScaleName, Part]] = {study.name: {} for study in paper.studies}
         for scale, table in shown.items():
@@ -149,7 +163,7 @@ class Book:
         """By study and claim: the claim in every setting where it is judged."""
         return {
             (study.name, claim.name): [
-                Cell(scale, regime, finding, state_effect(claim, finding.estimate))
+                Cell(scale, regime, claim, finding)
                 for scale, part in self.studies[study.name].items()
                 for regime, finding in part.evidence.findings(claim).items()
             ]
@@ -186,7 +200,7 @@ class Book:
             name for part in self.studies[study.name].values() for name in part.evidence.samples
         }
 
-    def counts(self, scale: ScaleName, ours: bool, appendix: bool) -> Counter[str]:
+    def counts(self, scale: ScaleName, ours: bool, appendix: bool) -> Counter[Ruling]:
         """Verdicts at a scale by what they say."""
         return Counter(
             cell.ruling
@@ -201,12 +215,70 @@ class Book:
         groups: dict[str, list[str]] = {fate: [] for fate in FATES.values()}
         for study in self.paper.studies:
             for claim in study.claims:
-                rulings = {cell.ruling for cell in self.cells(study, claim)} - {"not run"}
-                if rulings and not (study.appendix or claim.ours):
-                    groups[FATES["".join(sorted(ruling[0] for ruling in rulings))]].append(
-                        claim.name
-                    )
+                kinds = {kind_of(cell.ruling) for cell in self.cells(study, claim)} - {"not run"}
+                if kinds and not (study.appendix or claim.ours):
+                    groups[FATES[frozenset(kinds - {"untestable"})]].append(claim.name)
         return {fate: names for fate, names in groups.items() if names}
+
+    @property
+    def rulings(self) -> Counter[Ruling]:
+        """All verdicts by what they say."""
+        return Counter(cell.ruling for cells in self.verdicts.values() for cell in cells)
+
+    @property
+    def first(self) -> Part | None:
+        """The part whose figure is shown first."""
+        parts = [part for part in self.studies.get(self.paper.picture, {}).values() if part.panels]
+        return parts[0] if parts else None
+
+    @property
+    def story(self) -> list[dict[str, str]]:
+        """The claims that carry the paper, each with one verdict over all settings."""
+        told = []
+        for part in self.paper.story:
+            cells = self.verdicts[part["study"], part["claim"]]
+            told.append({**part, "verdict": sum_up(cells), "where": _where(cells)})
+        return told
+
+    @cached_property
+    def discoveries(self) -> Mapping[str, float]:
+        """How many verdicts chance had a part in, how many are decided, and the share of those that
+        Benjamini and Hochberg expect to be false."""
+        findings = [cell.finding for cells in self.verdicts.values() for cell in cells]
+        judged = [finding for finding in findings if finding.p is not None]
+        rates = discovery_rates(np.array([finding.p for finding in judged], float))
+        decided = [r for r, f in zip(rates, judged, strict=True) if f.ruling != "inconclusive"]
+        return {
+            "all": sum(finding.ruling != "not run" for finding in findings),
+            "judged": len(judged),
+            "decided": len(decided),
+            "false": max(decided, default=0.0),
+        }
+
+
+def sum_up(cells: Sequence[Cell]) -> str:
+    """One word for a claim in several settings."""
+    rulings = {cell.ruling for cell in cells} - {"not run", "untestable"}
+    kinds = {kind_of(ruling) for ruling in rulings}
+    if len(rulings) == 1:
+        return next(iter(rulings))
+    if kinds == {"contradicted"}:
+        return "contradicted"
+    if kinds >= {"supported", "contradicted"}:
+        return "depends"
+    decided = kinds - {"inconclusive"}
+    if decided:
+        return f"{next(iter(decided))} in part"
+    return "untestable" if any(cell.ruling == "untestable" for cell in cells) else "not run"
+
+
+def _where(cells: Sequence[Cell]) -> str:
+    """Which verdict in which settings: "Supported: laptop, noise; opposite: laptop, constant"."""
+    groups: dict[str, list[str]] = {}
+    for cell in cells:
+        groups.setdefault(cell.ruling, []).append(f"{cell.scale} {cell.regime}")
+    text = "; ".join(f"{ruling}: {', '.join(places)}" for ruling, places in groups.items())
+    return text[:1].upper() + text[1:]
 
 
 def _slots(evidence: Evidence) -> dict[str, Mapping[str, Any] | None]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from functools import cache
+from functools import cache, partial
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -81,11 +81,11 @@ def script_json(value: Any) -> str:
 
 
 @cache
-def template(name: str, **filters: Any) -> jinja2.Template:
-    """A template of this package. Whatever is put into an HTML page is escaped unless marked safe;
+def template(name: str, package: str = "grokscope.pages.assets", **filters: Any) -> jinja2.Template:
+    """A template of a package. Whatever is put into an HTML page is escaped unless marked safe;
     one of Markdown has a filter for that."""
     environment = jinja2.Environment(
-        loader=jinja2.FunctionLoader(read_resource),
+        loader=jinja2.FunctionLoader(partial(read_resource, package=package)),
         autoescape=name.endswith(".html"),
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
@@ -96,5 +96,5 @@ def template(name: str, **filters: Any) -> jinja2.Template:
     return environment.get_template(name)
 
 
-def read_resource(name: str) -> str:
-    return (resources.files("grokscope.pages") / "assets" / name).read_text(encoding="utf-8")
+def read_resource(name: str, package: str = "grokscope.pages.assets") -> str:
+    return (resources.files(package) / name).read_text(encoding="utf-8")

@@ -28,11 +28,13 @@ def label_specs(specs: Sequence[Spec]) -> list[str]:
     """What sets each of these specs apart from the others, in a few words."""
     if len(specs) == 1:
         return [describe_subject(specs[0])]
-    lab = [spec for spec in specs if isinstance(spec, RunSpec)]
-    if len(lab) == len(specs):
-        standard = dict(flatten(to_dict(RunSpec())))
+    if not specs:
+        return []
+    kind = type(specs[0])
+    if kind.problem and all(type(spec) is kind for spec in specs):
+        standard = dict(flatten(to_dict(kind())))
         # What has no effect, such as the strength of no prior, sets nothing apart.
-        fields = [{**standard, **dict(flatten(s.identity()))} for s in lab]
+        fields = [{**standard, **dict(flatten(spec.identity()))} for spec in specs]
         varying = [name for name in standard if len({repr(f[name]) for f in fields}) > 1]
         if "task.rule" in varying:
             varying = [name for name in varying if name != "task.fingerprint"]
@@ -60,7 +62,7 @@ def _phrase(name: str, fields: Mapping[str, Any]) -> str:
     section, _, field = name.rpartition(".")
     value = fields[name]
     words = WORDS.get(field, field.replace("_", " "))
-    if section == "prior":
+    if section == "prior" and "prior.teacher" in fields:
         return _describe_prior(fields)
     if not isinstance(value, str):
         return ZEROS[name] if not value and name in ZEROS else f"{words} {shorten(value)}"
@@ -133,13 +135,17 @@ def name_positions(spec: Spec, width: int) -> Positions:
     """Names of the positions of attention. In a stream, and where operands stand at random, no
     position is informative for every input."""
     if isinstance(spec, ObservedSpec):
+        shift = spec.watch.offset
         query, marked = (
-            {int(p) % width for p in text.split(", ")} if text and text != PER_EXAMPLE else set()
+            {int(p) % width + shift * (int(p) >= 0) for p in text.split(", ")}
+            if text and text != PER_EXAMPLE
+            else set()
             for text in (spec.watch.query if width else "", spec.watch.informative if width else "")
         )
+        places = [f"extra {p}" for p in range(shift)] + [str(p) for p in range(width - shift)]
         return tuple(
-            (f"{p}{' informative' * (p in marked)}{' query' * (p in query)}", p in marked)
-            for p in range(width)
+            (f"{name}{' informative' * (p in marked)}{' query' * (p in query)}", p in marked)
+            for p, name in enumerate(places)
         )
     task = getattr(spec, "task", None)
     if not isinstance(task, TaskSpec):

@@ -19,13 +19,12 @@ from markdown_it.token import Token
 
 from grokscope.claims.evidence import Tables
 from grokscope.claims.studies import Paper, ScaleName
+from grokscope.claims.words import MEANINGS, RULINGS, kind_of, state_tally
 from grokscope.draw.theme import FONT, INK, SOFT
-from grokscope.draw.words import RULINGS
 from grokscope.pages.book import Book, Drawing
 from grokscope.pages.files import read_resource, template, write_between
 from grokscope.store.files import write_file
 
-BEGIN, END = "<!-- verdicts: made by make pages -->", "<!-- end of verdicts -->"
 GAP, HEAD = 24, 46  # pixels between panels, and for their words
 
 
@@ -44,12 +43,19 @@ def write(paper: Paper, tables: Mapping[ScaleName, Tables], docs: Path) -> list[
 
 def renew(readme: Path, paper: Paper, tables: Mapping[ScaleName, Tables]) -> Path:
     """Put the verdict table between the two marks of a Markdown file."""
-    return write_between(readme, BEGIN, END, verdict_table(paper, tables))
+    return write_between(readme, *marks(paper), verdict_table(paper, tables))
+
+
+def marks(paper: Paper) -> tuple[str, str]:
+    """The lines of a Markdown file between which the paper's verdicts stand."""
+    name = f"verdicts of {paper.name}"
+    return f"<!-- {name}: made by make pages -->", f"<!-- end of {name} -->"
 
 
 def verdict_table(paper: Paper, tables: Mapping[ScaleName, Tables]) -> str:
-    """The paper's own claims in every setting, in brief, as Markdown."""
-    return _fill("verdicts.md", Book.read(paper, tables), brief=True)
+    """The claims that carry the paper as Markdown, or all of its own in brief if none are named."""
+    book = Book.read(paper, tables)
+    return _fill("readme.md", book) if paper.story else _fill("verdicts.md", book, brief=True)
 
 
 def render_markdown(book: Book, html: bool = False) -> str:
@@ -58,8 +64,13 @@ def render_markdown(book: Book, html: bool = False) -> str:
 
 
 def _fill(name: str, book: Book, **choices: bool) -> str:
-    page = template(name, plain=plain, slug=slug)
-    text = page.render(book=book, paper=book.paper, rulings=RULINGS, **choices)
+    page = template(name, plain=plain, slug=slug, tally=state_tally)
+    text = page.render(book=book, paper=book.paper, meanings=MEANINGS, **choices)
+    return tidy(text)
+
+
+def tidy(text: str) -> str:
+    """No more than one empty line in a row."""
     return re.sub(r"\n{3,}", "\n\n", text).strip("\n") + "\n"
 
 
@@ -111,10 +122,40 @@ def to_html(text: str, figures: Mapping[str, str]) -> str:
     html = html.replace("<table>", '<table class="stacking">')
     html = re.sub(r"<p>(<figure.*?)</p>", r'<div class="panels">\1</div>', html, flags=re.DOTALL)
     html = html.replace("<em>(our question)</em>", '<span class="ours">our question</span>')
-    for ruling in RULINGS:
-        chip = f'<span class="chip {slug(ruling)}">{ruling}</span>'
-        html = html.replace(f"<strong>{ruling}</strong>", chip)
-    return html
+    for word in (*RULINGS, *SUMMED_UP):
+        kind = slug(kind_of(word)).partition("-in-part")[0]
+        chip = f'<span class="chip {kind}">{word}</span>'
+        html = html.replace(f"<strong>{word}</strong>", chip)
+    return _fold(html)
+
+
+SUMMED_UP = ("contradicted", "depends", "supported in part", "contradicted in part")
+KINDS = ("supported", "contradicted", "inconclusive", "untestable", "not run")
+
+
+def _fold(html: str) -> str:
+    """Tables of tests and the table of all verdicts, closed until they are asked for. The latter
+    can be narrowed down to one kind of verdict, by style alone: the page has no scripts."""
+    html = re.sub(
+        r'<table class="stacking">\s*<thead>\s*<tr>\s*<th[^>]*>claim and test.*?</table>',
+        r"<details><summary>Claims, tests and verdicts of this figure</summary>\g<0></details>",
+        html,
+        flags=re.DOTALL,
+    )
+    before, mark, after = html.partition('<h2 id="all-verdicts">')
+    if not mark:
+        return html
+    heading, _, tables = after.partition("</h2>")
+    choices = "".join(
+        f'<label><input type="radio" name="kind" id="only-{slug(kind)}"> {kind}</label> '
+        for kind in KINDS
+    )
+    filters = (
+        '<p class="filters"><label><input type="radio" name="kind" checked> all</label> '
+        f"{choices}</p>"
+    )
+    summary = f"<details><summary>Show the table</summary>{filters}"
+    return f"{before}{mark}{heading}</h2>{summary}{tables}</details>"
 
 
 def _prepare_tables(tokens: Sequence[Token]) -> None:
@@ -163,7 +204,7 @@ def draw_together(drawings: Sequence[Drawing]) -> str:
             inner = re.sub(r'(id="|#)part', rf"\1panel{len(parts)}-part", drawing.svg)
             # Another font may be wider than the one that the drawing was laid out with.
             place = f'<svg overflow="visible" x="{left:g}" y="{top + HEAD:g}"'
-            words = {"title": drawing.panel.title.capitalize(), "note": drawing.panel.note}
+            words = {"title": drawing.panel.heading, "note": drawing.panel.note}
             parts.append({**words, "x": left, "y": top, "svg": inner.replace("<svg", place, 1)})
             left, lowest = left + width + GAP, max(lowest, height)
         top, widest = top + HEAD + lowest + GAP, max(widest, left)

@@ -53,6 +53,7 @@ def render_page(arms: Arms, title: str = TITLE, introduction: str | None = None)
         introduction=introduction,
         subjects=list(dict.fromkeys(reading.subject for reading in readings)),
         attentive=not started or any("attention" in columns for columns in started),
+        own=watched == {True},
         arms=arms,
         readings=readings,
         colours=[theme.arm_colour(place) for place in range(len(arms))],
