@@ -107,7 +107,7 @@ def test_whatever_runs_there_are_can_be_drawn(name):
     assert svg.startswith("<svg")
     assert "NaN" not in svg
     for panel in panels:
-        assert panel.title.capitalize() in svg
+        assert panel.heading in svg
         assert panel.note in svg
 
 

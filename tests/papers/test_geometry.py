@@ -118,7 +118,7 @@ def test_a_prior_is_judged_where_attention_is_misled():
         assert "500 against 0 of 3 grok" in finding.remark
     finding = test.judge(made(1.0))
     assert finding.estimate is None
-    assert finding.ruling == "inconclusive"
+    assert finding.ruling == "untestable"
     assert "routing is not the bottleneck" in finding.remark
 
 

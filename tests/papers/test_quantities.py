@@ -38,35 +38,28 @@ def test_starvation_is_peak_over_plateau():
     assert quantities.starvation(frozen, outcome) is None
 
 
-def test_lead_compares_the_halves():
-    curve, outcome = make_curve()
-    assert quantities.lead(curve, outcome) == pytest.approx((1500 - 950) / 1500)
-    # The other way round the lead is negative.
-    late, outcome = make_curve(
-        divergence=np.interp(EPOCHS, [1400, 1600], [0.4, 0.0]),
-        test_accuracy=np.interp(EPOCHS, [300, 500, 1600], [0.1, 0.9, 1.0]),
-        structure_share=np.where(EPOCHS >= 1600, 1.0, 0.2),
-    )
-    assert quantities.lead(late, outcome) < 0
+def test_the_wait_goes_on_to_grokking_or_to_the_end():
+    """Unlike the plateau, which ends as soon as something moves."""
+    fading = np.where(EPOCHS <= 200, 1.0, np.where(EPOCHS <= 700, 0.5, 0.02))
+    curve, outcome = make_curve(interaction_gradient=fading)
+    assert quantities.starvation(curve, outcome) == pytest.approx(2)  # until D falls, at 900
+    assert quantities.waiting_fall(curve, outcome) == pytest.approx(50)  # until 1,500
+    assert quantities.waiting_rate(curve, outcome, SPEC) == pytest.approx(1, rel=1e-6)
+    rows = quantities.waiting_rows(curve, outcome)
+    assert (EPOCHS[rows][0], EPOCHS[rows][-1]) == (200, 1500)
+    never, outcome = make_curve(test_accuracy=np.full(len(EPOCHS), 0.1))
+    assert EPOCHS[quantities.waiting_rows(never, outcome)][-1] == 2000
+    dull, outcome = make_curve(train_accuracy=np.full(len(EPOCHS), 0.1))
+    assert quantities.waiting_fall(dull, outcome) is None
 
 
-def test_divergence_with_nowhere_to_fall_was_there_at_memorisation():
-    curve, outcome = make_curve(
-        divergence=np.full(len(EPOCHS), 0.01), structure_share=np.ones(len(EPOCHS))
-    )
-    assert quantities.lead(curve, outcome) == pytest.approx((1500 - 200) / 1500)
-
-
-@pytest.mark.parametrize("level", [0.5, np.linspace(0.1, 0.9, len(EPOCHS))])
-def test_attention_that_is_never_right_leads_nothing(level):
-    wrong = np.full(len(EPOCHS), 0.2)
-    curve, outcome = make_curve(divergence=level * np.ones(len(EPOCHS)), structure_share=wrong)
-    assert quantities.lead(curve, outcome) is None
-
-
-def test_no_lead_without_grokking():
-    curve, outcome = make_curve(test_accuracy=np.full(len(EPOCHS), 0.1))
-    assert quantities.lead(curve, outcome) is None
+def test_accuracy_when_attention_becomes_right():
+    curve, _ = make_curve()
+    assert quantities.right_accuracy(curve, SPEC) == pytest.approx(0.1)
+    early, _ = make_curve(test_accuracy=np.where(EPOCHS >= 600, 0.7, 0.1))
+    assert quantities.right_accuracy(early, SPEC) == pytest.approx(0.7)
+    wrong, _ = make_curve(structure_share=np.full(len(EPOCHS), 0.2))
+    assert quantities.right_accuracy(wrong, SPEC) is None
 
 
 def test_norm_rate_is_in_units_of_the_decay():

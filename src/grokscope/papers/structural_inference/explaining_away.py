@@ -18,15 +18,16 @@ import polars as pl
 
 from grokscope.claims.evidence import Evidence
 from grokscope.claims.judgements import Everywhere, Level
-from grokscope.claims.studies import Claim, Setting, Study
-from grokscope.claims.verdicts import mean
+from grokscope.claims.looks import ERROR
+from grokscope.claims.studies import Setting
+from grokscope.claims.verdicts import PerSeed
 from grokscope.papers.structural_inference import figures
 from grokscope.papers.structural_inference.certificates.checks import (
     ROUNDING,
     inspect_run,
     upper_check,
 )
-from grokscope.papers.structural_inference.settings import ORACLE, ask, finished, only
+from grokscope.papers.structural_inference.settings import ORACLE, PROSE, finished, only
 from grokscope.spec import RunSpec
 from grokscope.store import Run, Store
 
@@ -39,7 +40,7 @@ NO_FALL = "have not memorised, or their gradient hardly falls"
 
 
 def arms(setting: Setting, seed: int) -> dict[str, RunSpec]:
-    watched = setting.base.replace(**{"seed": seed, "training.snapshots": SNAPSHOTS})
+    watched = setting.baseline(seed).replace(**{"training.snapshots": SNAPSHOTS})
     return {BASELINE: watched, PRIOR: watched.replace(**ORACLE)}
 
 
@@ -99,7 +100,7 @@ def read(evidence: Evidence) -> str:
     for regime, sample in finished(evidence, BASELINE):
         falls = [sample.arms[BASELINE].values(f"{name}_fall") for name in FALLING]
         if np.isfinite(falls).all():
-            means = [mean(fall, logarithmic=True) for fall in falls]
+            means = [PerSeed.known(fall).estimate(ERROR) for fall in falls]
             parts.append(f"{regime} {means[0]}, {means[1]} and {means[2]}")
     if not parts:
         return ""
@@ -115,51 +116,25 @@ def far_below(arm: str) -> Level:
     return Level(arm, "bound_ratio_memorised", effect, high=FAR, absent=absent)
 
 
-STUDY = Study(
-    name="explaining-away",
-    source="Figure 5",
-    title="The bound on attention's gradient",
-    paper_says="Once an example is fitted, the gradient of its loss on an attention logit is at "
-    "most √2 L_f α |v - z| √L (Lemma 5.1): the MLP has explained the label away, and attention is "
-    "no longer taught. Along training the measured gradient is always below this bound, and far "
-    "below it after memorisation.",
-    how="Weights are kept every 50 epochs of runs without a prior and with the oracle's (strength "
-    "1). At each of them the gradient on every attention logit of every training example is "
-    "compared with its own bound, with |v - z| as it is (the paper's eq. 4 has 2 in its place, "
-    "which needs values of norm at most 1). We also ask whether the bound explains the starvation: "
-    "does it fall as the gradient does, or is it just far above it all the time?",
+STUDY = PROSE.study(
+    "explaining-away",
+    tests={
+        "always below the bound": Everywhere(
+            "bound_ratio", "ratio of any gradient to its bound", 1 + ROUNDING
+        ),
+        "far below after memorisation": far_below(BASELINE),
+        "far below with a prior": far_below(PRIOR),
+        "the bound explains starvation": Level(
+            BASELINE, "bound_explains", "share of the fall", low=0.5, absent=NO_FALL
+        ),
+        "the sharp bound explains starvation": Level(
+            BASELINE, "sharp_bound_explains", "share of the fall", low=0.5, absent=NO_FALL
+        ),
+    },
     settings=only(),
     arms=arms,
-    claims=(
-        Claim(
-            "always below the bound",
-            "The gradient on every attention logit of every example is always below its bound.",
-            Everywhere("bound_ratio", "ratio of any gradient to its bound", 1 + ROUNDING),
-        ),
-        Claim(
-            "far below after memorisation",
-            "After memorisation the worst gradient is below a tenth of its bound.",
-            far_below(BASELINE),
-        ),
-        Claim("far below with a prior", "… also with the oracle's prior.", far_below(PRIOR)),
-        ask(
-            "the bound explains starvation",
-            "The bound itself falls after memorisation: by at least half as many orders of "
-            "magnitude as the gradient.",
-            Level(BASELINE, "bound_explains", "share of the fall", low=0.5, absent=NO_FALL),
-        ),
-        ask(
-            "the sharp bound explains starvation",
-            "So does its sharp form, with 1 - exp(-L) in place of √L.",
-            Level(BASELINE, "sharp_bound_explains", "share of the fall", low=0.5, absent=NO_FALL),
-        ),
-    ),
     draw=figures.draw_bounds,
     read=read,
-    caption="Above: the task's gradient on an attention logit, mean over logits and training "
-    "examples, and the mean of its bounds (dashed). Below: the ratio of the two, for the worst of "
-    "all logits and examples and for the median one (dashed); the line is the bound. Medians over "
-    "seeds, the range as a band; log scales, epochs on a root scale.",
     summarise=summarise,
     trace=trace,
     curve_arms=(BASELINE, PRIOR),

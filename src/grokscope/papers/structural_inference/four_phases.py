@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from grokscope.claims.evidence import Event, Evidence
-from grokscope.claims.judgements import Level
-from grokscope.claims.studies import Claim, Setting, Study
+from grokscope.claims.evidence import GROKKING, Event, Evidence
+from grokscope.claims.judgements import Ahead, Level
+from grokscope.claims.studies import Setting
 from grokscope.papers.structural_inference import figures
-from grokscope.papers.structural_inference.settings import finished, most, settings
+from grokscope.papers.structural_inference.settings import (
+    MEMORISED,
+    PROSE,
+    finished,
+    most,
+    settings,
+)
 from grokscope.spec import RunSpec
 
 BASELINE = "no prior"
+RIGHT = Event("structured", "get attention right", "epoch at which attention is right")
 NO_PLATEAU = "have no plateau: something moves as soon as they have memorised"
 
 
@@ -52,51 +59,27 @@ def read(evidence: Evidence) -> str:
     return text
 
 
-STUDY = Study(
-    name="four-phases",
-    source="Figure 1",
-    title="Four phases of a run without help",
-    paper_says="A spike of gradient while the network memorises is followed by a collapse: the MLP "
-    "fits the training data, so attention is hardly taught. Weight decay then contracts the MLP "
-    "until attention can move; the divergence falls first, then test accuracy rises.",
-    how="We train the network without any prior and follow accuracy, the divergence D between the "
-    "true posterior and attention, the task's gradient on the attention interaction, and the norm "
-    "of the MLP.",
+STUDY = PROSE.study(
+    "four-phases",
+    tests={
+        "gradient starves": starves(BASELINE, NO_PLATEAU),
+        "gradient starves while it waits": Level(
+            BASELINE, "waiting_fall", "fall of the gradient", low=10, logarithmic=True
+        ),
+        "attention first": Ahead(BASELINE, RIGHT, GROKKING, 0.05, MEMORISED, "lead of attention"),
+        "near chance until then": Level(
+            BASELINE, "right_accuracy", "test accuracy when attention becomes right", high=0.2
+        ),
+        "norm contracts": contracts(BASELINE, NO_PLATEAU),
+        "norm contracts while it waits": Level(
+            BASELINE, "waiting_rate", "contraction in units of the decay", low=0.5, high=2
+        ),
+        "four phases": most(BASELINE, event=Event("four_phases", "show all four phases")),
+    },
     settings=settings,
     arms=arms,
-    claims=(
-        Claim(
-            "gradient starves",
-            "After memorisation the task's gradient on attention collapses.",
-            starves(BASELINE, NO_PLATEAU),
-        ),
-        Claim(
-            "attention first",
-            "Attention condenses before test accuracy rises.",
-            Level(
-                BASELINE,
-                "lead",
-                "lead of the divergence (share of the grok epoch)",
-                low=0.05,
-                absent="did not grok",
-            ),
-        ),
-        Claim(
-            "norm contracts",
-            "On the plateau the norm of the MLP contracts geometrically at the rate of the decay.",
-            contracts(BASELINE, NO_PLATEAU),
-        ),
-        Claim(
-            "four phases",
-            "All four phases can be found, each by its rule.",
-            most(BASELINE, event=Event("four_phases", "show all four phases")),
-        ),
-    ),
     draw=figures.draw_phases,
     read=read,
-    caption="Median over seeds with the range as a band. Top to bottom: accuracy on seen and "
-    "unseen examples; divergence of attention from the true positions (0 is right); the task's "
-    "gradient on attention, on a log scale; the norm of the MLP.",
     curves=("train_accuracy", "test_accuracy", "divergence", "interaction_gradient", "mlp_norm"),
     curve_arms=(BASELINE,),
 )

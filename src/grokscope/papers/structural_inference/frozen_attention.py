@@ -5,9 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from grokscope.claims.judgements import Faster, Level
-from grokscope.claims.studies import Claim, Setting, Study
+from grokscope.claims.studies import Setting
 from grokscope.papers.structural_inference import figures
-from grokscope.papers.structural_inference.settings import GROK_EPOCHS, ORACLE, ask, most, only
+from grokscope.papers.structural_inference.settings import (
+    GROK_EPOCHS,
+    ORACLE,
+    PROSE,
+    most,
+    only,
+)
 from grokscope.spec import RunSpec
 from grokscope.store import Run
 
@@ -36,54 +42,24 @@ def summarise(run: Run) -> Mapping[str, float | None]:
     return {"delay": max(grokked, first) / max(memorised, first)}
 
 
-STUDY = Study(
-    name="frozen-attention",
-    source="Figure 11",
-    title="Attention fixed at the truth: what the MLP does alone",
-    paper_says="With attention frozen at the true positions the MLP alone generalises fast: a "
-    "network waits for its attention.",
-    how="Attention is replaced by the oracle from the first step on, so that only embeddings, "
-    "values and the MLP learn. It is compared with learned attention, without and with the prior "
-    "(λ = 1), and, as a control for freezing itself, with attention fixed evenly over all "
-    "positions.",
+STUDY = PROSE.study(
+    "frozen-attention",
+    tests={
+        "MLP alone generalises": most(TRUTH),
+        "MLP alone is fast": Faster(TRUTH, BASELINE, least=1.25),
+        "the truth, not the freezing": Faster(TRUTH, UNIFORM, least=1.25),
+        "prior is as good as the truth": Faster(PRIOR, TRUTH, least=0.8, control=TRUTH),
+        "still delayed": Level(
+            TRUTH,
+            "delay",
+            "grok epoch over memorisation epoch",
+            low=2,
+            logarithmic=True,
+            absent="did not memorise and grok",
+        ),
+    },
     settings=only(),
     arms=arms,
-    claims=(
-        Claim(
-            "MLP alone generalises",
-            "With attention fixed at the true positions the network generalises.",
-            most(TRUTH),
-        ),
-        Claim(
-            "MLP alone is fast",
-            "… and much earlier than with learned attention.",
-            Faster(TRUTH, BASELINE, least=1.25),
-        ),
-        ask(
-            "the truth, not the freezing",
-            "… and earlier than with attention fixed evenly over all positions.",
-            Faster(TRUTH, UNIFORM, least=1.25),
-        ),
-        ask(
-            "prior is as good as the truth",
-            "The prior is at least as fast (to within a fifth) as attention that is right from the "
-            "start.",
-            Faster(PRIOR, TRUTH, least=0.8, control=TRUTH),
-        ),
-        ask(
-            "still delayed",
-            "Even with attention fixed at the true positions, grokking comes at twice the "
-            "memorisation epoch or later.",
-            Level(
-                TRUTH,
-                "delay",
-                "grok epoch over memorisation epoch",
-                low=2,
-                logarithmic=True,
-                absent="did not memorise and grok",
-            ),
-        ),
-    ),
     draw=figures.draw_tickets,
     caption=GROK_EPOCHS,
     summarise=summarise,

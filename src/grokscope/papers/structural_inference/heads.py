@@ -14,13 +14,19 @@ import numpy as np
 
 from grokscope.claims.evidence import ArmRuns, Event, Evidence
 from grokscope.claims.judgements import Faster, Separation
-from grokscope.claims.studies import Claim, Setting, Study
-from grokscope.claims.verdicts import roc_area
+from grokscope.claims.studies import Setting
+from grokscope.claims.verdicts import roc_areas
 from grokscope.measures.attention import weakest_weight
 from grokscope.models import minimal, shape_of
 from grokscope.papers.structural_inference import figures
 from grokscope.papers.structural_inference.quantities import STRUCTURED
-from grokscope.papers.structural_inference.settings import ORACLE, ask, finished, most, on_laptop
+from grokscope.papers.structural_inference.settings import (
+    ORACLE,
+    PROSE,
+    finished,
+    most,
+    on_laptop,
+)
 from grokscope.spec import RunSpec
 from grokscope.store import Run
 from grokscope.tasks import build_task
@@ -113,7 +119,8 @@ def read(evidence: Evidence) -> str:
     for column, name in NAMES.items():
         values = np.stack([one.values(column) for one in chosen])
         if grokked.any() and not grokked.all():
-            areas.append(f"{roc_area(values[grokked], values[~grokked]):.2f} for {name}")
+            (area,) = roc_areas(grokked.reshape(-1, 1), values.reshape(-1, 1))
+            areas.append(f"{area:.2f} for {name}")
     text = (
         f"Without a prior {grokked.sum()} of {grokked.size} runs grok. Of those that do, and of "
         f"the {(~grokked).sum()} that do not, the condition is satisfied by "
@@ -124,59 +131,22 @@ def read(evidence: Evidence) -> str:
     return text
 
 
-STUDY = Study(
-    name="heads",
-    source="Figure 9",
-    title="Four heads: must one see everything?",
-    paper_says="With several heads the structural condition relaxes into a sum (Conjecture E.2): a "
-    "network can generalise if the heads together give every informative position enough weight, "
-    "without any single head that does.",
-    how="Networks with four heads of 16 dimensions each, with distractors from r = 1, 2 or 6 "
-    "operand tokens and 60 or 80 % of the pairs trained on, so that some runs grok within 2,500 "
-    "epochs and some do not. On the final weights we take the smallest weight that an informative "
-    "position gets on any input: in each head alone, in the best head, and in the mean over heads. "
-    "The better a condition describes what generalisation needs, the better it tells runs that "
-    "grok from runs that do not: by its number alone, and with its threshold (half of what the "
-    "oracle gives, on 99 % of the inputs). That says what goes with generalising, not what comes "
-    "before it: the weights are those at the end of the budget or 500 epochs after grokking. The "
-    "prior (λ = 1) pulls every head to the oracle; it is compared in speed only.",
+STUDY = PROSE.study(
+    "heads",
+    tests={
+        "heads share the work": most(
+            arm(1), event=Event("shared", "grok with the condition met only by the mean")
+        ),
+        "pooled mass separates": Separation(POOLED, NAMES[POOLED], 0.8, alone),
+        "pooled beats best head": Separation(POOLED, NAMES[POOLED], 0.05, alone, BEST, NAMES[BEST]),
+        "pooled condition beats best head's": Separation(
+            "pooled_right", BY_MEAN, 0.05, alone, "best_head_right", BY_ONE
+        ),
+        "prior accelerates four heads": Faster(arm(6, prior=True), arm(6), least=1.25),
+    },
     settings=on_laptop({REGIME: {"model.heads": HEADS, "training.epochs": EPOCHS}}),
     arms=arms,
-    claims=(
-        Claim(
-            "heads share the work",
-            "Most networks grok with the condition satisfied by their heads together and by no "
-            "single one (r = 1).",
-            most(arm(1), event=Event("shared", "grok with the condition met only by the mean")),
-        ),
-        Claim(
-            "pooled mass separates",
-            "The smallest pooled weight tells runs that grok from runs that do not.",
-            Separation(POOLED, NAMES[POOLED], 0.8, alone),
-        ),
-        ask(
-            "pooled beats best head",
-            "… and does so better than the smallest weight of the best single head.",
-            Separation(POOLED, NAMES[POOLED], 0.05, alone, BEST, NAMES[BEST]),
-        ),
-        ask(
-            "pooled condition beats best head's",
-            "The condition on the pooled weights, with its threshold, goes with grokking better "
-            "than the same condition on the best single head.",
-            Separation("pooled_right", BY_MEAN, 0.05, alone, "best_head_right", BY_ONE),
-        ),
-        ask(
-            "prior accelerates four heads",
-            "With the prior (λ = 1) four heads grok much earlier (r = 6).",
-            Faster(arm(6, prior=True), arm(6), least=1.25),
-        ),
-    ),
     draw=figures.draw_heads,
-    caption="Left: every run without a prior by the smallest weight of an informative position on "
-    "any input, in its best single head and in the mean over its four heads. Dots grokked, "
-    "triangles did not. Dashed lines are the threshold of the condition: above and left of them "
-    "the heads satisfy it together, and none alone. Right: grok epochs, one dot per seed, a bar at "
-    "the median.",
     read=read,
     summarise=summarise,
     appendix=True,

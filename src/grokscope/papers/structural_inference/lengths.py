@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from grokscope.claims.evidence import Evidence
 from grokscope.claims.judgements import Level
-from grokscope.claims.studies import Claim, Setting, Study
+from grokscope.claims.studies import Setting
 from grokscope.papers.structural_inference import figures
 from grokscope.papers.structural_inference.figures import COLUMN
-from grokscope.papers.structural_inference.settings import ORACLE, ask, finished, on_laptop
+from grokscope.papers.structural_inference.settings import ORACLE, PROSE, finished, on_laptop
 from grokscope.spec import RunSpec
 from grokscope.store import Run
 
@@ -62,41 +62,18 @@ def read(evidence: Evidence) -> str:
     return " ".join(parts)
 
 
-STUDY = Study(
-    name="lengths",
-    source="Figure 8",
-    title="Sequences longer than those trained on",
-    paper_says="A network that was given the prior keeps more of its accuracy on sequences longer "
-    "than those it was trained on.",
-    how="Operands stand at random places among distractors that are all the same token, so that a "
-    f"network without help finds them as well. Trained at length {TRAINED}, tested at "
-    f"{', '.join(map(str, LENGTHS))} on operands that were not trained on. Learned positions would "
-    "mean nothing at unseen lengths, so one layer of the general transformer (residuals, no norms, "
-    "causal) is trained with rotary positions and with none at all. In trial runs with eight "
-    "distractor tokens the network without help did not get unseen operands right at any length.",
+STUDY = PROSE.study(
+    "lengths",
+    tests={
+        "prior keeps length": Level(PRIOR, "kept", KEPT, low=0.05, reference=BASELINE, ceiling=1.0),
+        "most is kept with it": Level(PRIOR, "kept", KEPT, low=0.5, absent=TOO_LITTLE),
+        "length is lost without it": Level(BASELINE, "kept", KEPT, high=0.9, absent=TOO_LITTLE),
+    },
+    numbers={"TRAINED": TRAINED, "EVERY": ", ".join(map(str, LENGTHS)), "LAST": LENGTHS[-1]},
     settings=on_laptop(SETTINGS),
     arms=arms,
-    claims=(
-        Claim(
-            "prior keeps length",
-            f"With the prior more of the accuracy is kept at length {LENGTHS[-1]}.",
-            Level(PRIOR, "kept", KEPT, low=0.05, reference=BASELINE),
-        ),
-        ask(
-            "most is kept with it",
-            f"With the prior more than half of the accuracy is kept at length {LENGTHS[-1]}.",
-            Level(PRIOR, "kept", KEPT, low=0.5, absent=TOO_LITTLE),
-        ),
-        ask(
-            "length is lost without it",
-            f"Without the prior a tenth of the accuracy or more is lost at length {LENGTHS[-1]}.",
-            Level(BASELINE, "kept", KEPT, high=0.9, absent=TOO_LITTLE),
-        ),
-    ),
     draw=figures.draw_lengths,
     read=read,
-    caption="Accuracy on unseen operands against the length of the sequence; one mark per seed, "
-    "lines through the medians.",
     summarise=summarise,
     appendix=True,
 )

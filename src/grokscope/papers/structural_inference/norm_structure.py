@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 
 from grokscope.claims.evidence import Evidence
-from grokscope.claims.studies import Claim, Setting, Study
+from grokscope.claims.judgements import Level
+from grokscope.claims.studies import Setting
 from grokscope.claims.verdicts import median_time
 from grokscope.papers.structural_inference import figures
 from grokscope.papers.structural_inference.settings import (
     ORACLE,
+    PROSE,
     SHELL,
-    ask,
     few,
     finished,
     most,
@@ -95,67 +96,29 @@ def read(evidence: Evidence) -> str:
     return text
 
 
-STUDY = Study(
-    name="norm-and-structure",
-    source="Figure 2",
-    title="Norm, structure, or both?",
-    paper_says="With the MLP held in the right shell of norms, test accuracy stays at chance when "
-    "attention is forced onto distractors. With attention on the right positions but the norm left "
-    "alone, the network improves but does not fully generalise. Perfect generalisation appears "
-    "only where both conditions hold.",
-    how="Three ways to treat the norm (weight decay 1; none; none, but the MLP projected to the "
-    "norm of generalising runs after every step) are crossed with three ways to treat attention "
-    "(nothing; a penalty towards the true positions; one towards the distractors, both of strength "
-    "1). Added: the right attention with that norm and with twice that norm while all other "
-    "weights decay, which tests the norm itself and not decay, and the paper's query-key penalty "
-    "of 0.5.",
+STUDY = PROSE.study(
+    "norm-and-structure",
+    tests={
+        "decay and structure suffice": most(arm(DECAY, "oracle")),
+        "structure is necessary": few(arm(DECAY, "adversarial"), control=arm(DECAY, "oracle")),
+        "decay is necessary": few(arm(FREE, "oracle"), control=arm(DECAY, "oracle")),
+        "structure alone improves": Level(
+            arm(FREE, "oracle"),
+            "test_accuracy",
+            "final test accuracy",
+            low=0.05,
+            reference=arm(FREE, "no prior"),
+        ),
+        "matched norm suffices": most(arm(MATCHED, "oracle")),
+        "matched norm needs structure": few(
+            arm(MATCHED, "adversarial"), control=arm(MATCHED, "oracle")
+        ),
+        "matched norm, decay elsewhere": most(arm(INSIDE, "oracle")),
+        "too large a norm": few(arm(OUTSIDE, "oracle"), control=arm(INSIDE, "oracle")),
+        "query-key control": few(QUERY_KEY, control=arm(MATCHED, "no prior")),
+    },
     settings=only(smoke=("noise",), paper=("bottleneck",)),
     arms=arms,
-    claims=(
-        Claim(
-            "decay and structure suffice",
-            "With decay and the right attention the network generalises.",
-            most(arm(DECAY, "oracle")),
-        ),
-        Claim(
-            "structure is necessary",
-            "With decay, but attention on distractors, it does not.",
-            few(arm(DECAY, "adversarial"), control=arm(DECAY, "oracle")),
-        ),
-        Claim(
-            "decay is necessary",
-            "With the right attention, but no decay, it does not.",
-            few(arm(FREE, "oracle"), control=arm(DECAY, "oracle")),
-        ),
-        Claim(
-            "matched norm suffices",
-            "With the right attention and the norm held in the shell it generalises without decay.",
-            most(arm(MATCHED, "oracle")),
-        ),
-        Claim(
-            "matched norm needs structure",
-            "With the norm held in the shell, but attention on distractors, it does not.",
-            few(arm(MATCHED, "adversarial"), control=arm(MATCHED, "oracle")),
-        ),
-        ask(
-            "matched norm, decay elsewhere",
-            "With the right attention, the norm held in the shell and decay on all other weights, "
-            "it generalises.",
-            most(arm(INSIDE, "oracle")),
-        ),
-        ask(
-            "too large a norm",
-            "The same with the norm held at twice that does not.",
-            few(arm(OUTSIDE, "oracle"), control=arm(INSIDE, "oracle")),
-        ),
-        Claim(
-            "query-key control",
-            "With the norm held in the shell, but query and key weights penalised, it does not.",
-            few(QUERY_KEY, control=arm(MATCHED, "no prior")),
-        ),
-    ),
     draw=figures.draw_outcomes,
     read=read,
-    caption="Final accuracy on unseen examples, one dot per seed, a triangle if it did not grok. "
-    "The dashed line is the threshold for grokking.",
 )

@@ -15,11 +15,11 @@ import numpy as np
 
 from grokscope.claims.evidence import Evidence
 from grokscope.claims.judgements import Level
-from grokscope.claims.studies import Claim, Setting, Study
+from grokscope.claims.studies import Setting
 from grokscope.papers.structural_inference import figures, theory
 from grokscope.papers.structural_inference.four_phases import contracts
 from grokscope.papers.structural_inference.quantities import plateau_rows
-from grokscope.papers.structural_inference.settings import ask, only
+from grokscope.papers.structural_inference.settings import PROSE, only
 from grokscope.spec import RunSpec
 from grokscope.store import Run
 
@@ -112,47 +112,24 @@ def read(evidence: Evidence) -> str:
     return " ".join(sentences)
 
 
-def contraction_claim(arm: str, under: str) -> Claim:
-    says = f"{under} {arm} the norm contracts on the plateau at the decay's rate."
-    return Claim(f"norm contracts, {arm}", says, contracts(arm, NO_PLATEAU))
-
-
-STUDY = Study(
-    name="optimisers",
-    source="Figure 11",
-    title="Norm decay under other batches, momenta and optimisers",
-    paper_says="The decay of the MLP's norm in the second phase survives other batch sizes and "
-    "other momenta of Adam, and SGD, AdamW, Lion and Muon all contract the norm.",
-    how="Figure 1's measure and threshold, with one thing changed at a time: batches of examples "
-    "drawn anew at each step; beta1 or beta2 of AdamW (from 0.9 and 0.999); SGD with momentum 0.9 "
-    "(learning rate 1, decay 0.001), Lion (0.001 and 0.3) and Muon (0.01 and 0.3). These pairs "
-    "were chosen on short pilot runs of another seed, so that the network memorises in both "
-    "regimes: of six pairs for Lion and three for Muon these were the ones that did, and of three "
-    "for SGD, which all did, this is the one that grokked. Two kinds of plateau: one that ends by "
-    "itself (constant) and one that lasts to the end of the run (noise; without batches: pilots "
-    "with 128 and 256 had not memorised there after 2,500 and 1,500 steps). Added: does the bound "
-    "that theory gives for each optimiser guarantee any contraction?",
-    settings=only(laptop=("constant", "noise")),
-    arms=arms,
-    claims=(
-        *(contraction_claim(arm, "With a") for arm in BATCHES),
-        *(contraction_claim(arm, "With") for arm in MOMENTA),
-        *(contraction_claim(arm, "Under") for arm in OPTIMISERS),
-        *(
-            ask(
-                f"bound guarantees contraction, {arm}",
-                f"Under {arm} the corrected bound of definition 3.2 guarantees that the norm "
-                "contracts on the plateau.",
-                Level(arm, "certified_rate", GUARANTEED, low=0, absent=NO_PLATEAU),
+STUDY = PROSE.study(
+    "optimisers",
+    tests={
+        **{
+            f"norm contracts, {arm}": contracts(arm, NO_PLATEAU)
+            for arm in (*BATCHES, *MOMENTA, *OPTIMISERS)
+        },
+        **{
+            f"bound guarantees contraction, {arm}": Level(
+                arm, "certified_rate", GUARANTEED, low=0, absent=NO_PLATEAU
             )
             for arm in (ADAMW, *OPTIMISERS)
-        ),
-    ),
+        },
+    },
+    settings=only(laptop=("constant", "noise")),
+    arms=arms,
     draw=figures.draw_rates,
     read=read,
-    caption="Rate at which the norm of the MLP contracts on the plateau, in units of the decay's "
-    "own rate: 1 is decay alone, 0 a constant norm, below 0 a growing one. One dot per seed, a bar "
-    "at the mean; the claim asks for a mean between the dashed lines.",
     summarise=summarise,
     appendix=True,
 )

@@ -14,12 +14,18 @@ import numpy as np
 
 from grokscope.claims.evidence import Evidence, Sample
 from grokscope.claims.judgements import Faster, GainKept
-from grokscope.claims.studies import Claim, Setting, Study
+from grokscope.claims.studies import Setting
 from grokscope.claims.verdicts import median_time
 from grokscope.measures.attention import structural_divergence
 from grokscope.papers.structural_inference import figures
 from grokscope.papers.structural_inference.figures import TEACHING
-from grokscope.papers.structural_inference.settings import GROK_EPOCHS, ORACLE, ask, only, settings
+from grokscope.papers.structural_inference.settings import (
+    GROK_EPOCHS,
+    ORACLE,
+    PROSE,
+    only,
+    settings,
+)
 from grokscope.problems.targets import find_targets
 from grokscope.spec import RunSpec
 from grokscope.store import Run, Store
@@ -99,14 +105,14 @@ def teachers(setting: Setting, seed: int) -> dict[str, tuple[RunSpec, str]]:
     if setting.regime == "constant":
         return {TEACHER: (setting.baseline(seed), "example")}
     from_clean = (clean.baseline(seed), "position")
-    unripe = (setting.base.replace(**{"seed": seed, "training.epochs": 500}), "example")
+    unripe = (setting.baseline(seed).replace(**{"training.epochs": 500}), "example")
     if setting.regime == "noise":  # no run without help groks: it has to learn elsewhere
         return {CLEAN: from_clean, UNRIPE: unripe}
     return {
         TEACHER: alone(),
         OTHER_SEED: alone(seed=(seed + 1) % SEEDS),
         OTHER_MODULUS: alone(**{"task.modulus": MODULUS}),
-        OTHER_WIDTH: alone(**{"model.width": setting.base.model.width // 2}),
+        OTHER_WIDTH: alone(**{"model.width": setting.baseline(seed).model.width // 2}),
         CLEAN: from_clean,
         UNRIPE: unripe,
     }
@@ -180,98 +186,28 @@ def keeps(arm: str, least: float = 0.5) -> GainKept:
     return GainKept(arm, PRIOR, BASELINE, least)
 
 
-STUDY = Study(
-    name="priors",
-    source="Figures 6 and 7",
-    title="Other priors, other teachers, other times",
-    paper_says="Every prior on attention beats weight decay alone: a penalty on its entropy, one "
-    "on its sparsity, the attention of a trained teacher, a penalty that fades, one that sets in "
-    "late. The directed penalty is the strongest. A teacher keeps much of its gain, without an "
-    "oracle. Switched on after memorisation, the penalty still ends the wait.",
-    how="Each arm replaces the oracle's constant penalty (strength 1). Entropy and sparsity only "
-    "say that attention should be narrow; their strength is 0.1 and also 0.01 (with few-token "
-    "distractors 1 as well). A teacher's final attention takes the oracle's place: on each example "
-    "or, where it knows other tokens, as its mean at each position. With few-token distractors "
-    f"teachers are runs without any prior, trained until they grok (at most {PATIENCE:,} epochs): "
-    f"the same network, another seed, modulus {MODULUS}, half the width, or one that saw constant "
-    "distractors; in noise, where no run without help groks, only the last. The control is a "
-    "teacher stopped after 500 epochs, which has memorised and not grokked. The fading penalty "
-    "falls linearly to nothing; late ones set in before, at, and 500 and 1,500 epochs after the "
-    "memorisation of runs without one. The inferred prior needs neither oracle nor teacher: its "
-    "target is the smallest set of positions that no two training examples contradict (two "
-    "contradict it if they agree there and differ in the label). Every pair of operands occurs "
-    "once, so it never repeats; the examples do contradict every other pair of positions. This "
-    "relies on labels without errors and on positions that are the same in every example.",
+STUDY = PROSE.study(
+    "priors",
+    tests={
+        "entropy beats decay": beats_decay(undirected("entropy", JUDGED)),
+        "sparsity beats decay": beats_decay(undirected("sparsity", JUDGED)),
+        "teacher beats decay": beats_decay(TEACHER),
+        "fading prior beats decay": beats_decay(FADING),
+        "late start works": beats_decay(LATE),
+        "directed is strongest": Faster(PRIOR, UNDIRECTED, least=0.9),
+        "oracle matches teacher": Faster(PRIOR, TEACHER, least=0.9, control=TEACHER),
+        "teacher keeps the gain": keeps(TEACHER),
+        "teacher of another seed": keeps(OTHER_SEED),
+        "teacher of another modulus": keeps(OTHER_MODULUS),
+        "teacher of another width": keeps(OTHER_WIDTH),
+        "teacher from constant distractors": keeps(CLEAN),
+        "the teacher must have grokked": Faster(TEACHER, UNRIPE, least=1.25),
+        "very late start works": beats_decay(LATER),
+        "inferred prior keeps the gain": keeps(INFERRED, 0.9),
+    },
+    numbers={"PATIENCE": PATIENCE, "MODULUS": MODULUS},
     settings=only(),
     arms=arms,
-    claims=(
-        Claim(
-            "entropy beats decay",
-            "A penalty on entropy (strength 0.1) is faster than decay alone.",
-            beats_decay(undirected("entropy", JUDGED)),
-        ),
-        Claim(
-            "sparsity beats decay",
-            "So is one on sparsity (strength 0.1).",
-            beats_decay(undirected("sparsity", JUDGED)),
-        ),
-        Claim("teacher beats decay", "So is a teacher's attention.", beats_decay(TEACHER)),
-        Claim(
-            "fading prior beats decay",
-            "So is the oracle's penalty if it fades until epoch 500.",
-            beats_decay(FADING),
-        ),
-        Claim(
-            "late start works",
-            "So is the oracle's penalty if it sets in 500 epochs after memorisation.",
-            beats_decay(LATE),
-        ),
-        Claim(
-            "directed is strongest",
-            "The oracle's penalty is at least as fast (to within a tenth) as entropy and sparsity "
-            "at either strength.",
-            Faster(PRIOR, UNDIRECTED, least=0.9),
-        ),
-        Claim(
-            "oracle matches teacher",
-            "… and as a teacher's attention.",
-            Faster(PRIOR, TEACHER, least=0.9, control=TEACHER),
-        ),
-        Claim(
-            "teacher keeps the gain",
-            "A teacher keeps at least half of the epochs that the oracle saves.",
-            keeps(TEACHER),
-        ),
-        ask("teacher of another seed", "So does one of another seed and data.", keeps(OTHER_SEED)),
-        ask(
-            "teacher of another modulus",
-            f"So does one that adds modulo {MODULUS}.",
-            keeps(OTHER_MODULUS),
-        ),
-        ask("teacher of another width", "So does one of half the width.", keeps(OTHER_WIDTH)),
-        ask(
-            "teacher from constant distractors",
-            "So does one that learned where distractors are constant.",
-            keeps(CLEAN),
-        ),
-        ask(
-            "the teacher must have grokked",
-            "A teacher that has grokked is faster than one that has only memorised.",
-            Faster(TEACHER, UNRIPE, least=1.25),
-        ),
-        ask(
-            "very late start works",
-            "The oracle's penalty is faster than decay alone even if it sets in 1,500 epochs after "
-            "memorisation.",
-            beats_decay(LATER),
-        ),
-        ask(
-            "inferred prior keeps the gain",
-            "The prior inferred from the training examples keeps at least nine tenths of the "
-            "epochs that the oracle saves.",
-            keeps(INFERRED, 0.9),
-        ),
-    ),
     draw=figures.draw_priors,
     read=read,
     caption=f"{GROK_EPOCHS} Runs that only teach are not shown.",

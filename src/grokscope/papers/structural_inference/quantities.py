@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from grokscope.measures.outcomes import LEAST_FALL, find_event
+from grokscope.measures.outcomes import find_event
 from grokscope.spec import EventRule, RunSpec
 from grokscope.store import Run
 
@@ -23,7 +23,9 @@ def summarise(run: Run) -> dict[str, float | None]:
     found = [phase["name"] for phase in outcome["phases"] if phase["start"] is not None]
     return {
         "starvation": starvation(curve, outcome),
-        "lead": lead(curve, outcome),
+        "waiting_fall": waiting_fall(curve, outcome),
+        "waiting_rate": waiting_rate(curve, outcome, run.spec),
+        "right_accuracy": right_accuracy(curve, run.spec),
         "norm_rate": norm_rate(curve, outcome, run.spec),
         "structured": structured(curve, run.spec),
         "starved": starved(curve, outcome),
@@ -44,35 +46,40 @@ def starvation(curve: Mapping[str, np.ndarray], outcome: Mapping[str, Any]) -> f
     return float(gradient[before].max()) / rest if rest > 0 else None
 
 
-def lead(curve: Mapping[str, np.ndarray], outcome: Mapping[str, Any]) -> float | None:
-    """By how much the divergence is ahead of test accuracy, as a share of the grok epoch.
-    Each is timed when it has made half of its way: D from its largest value after memorisation to
-    its value at grokking, accuracy from its value at memorisation to its value at grokking. Where
-    D falls by less than 0.02 nats until then, it counts as having fallen when 99 % of the inputs
-    satisfy the structural condition; if it falls afterwards, the lead is negative. None if neither
-    happens, or if the run did not grok after memorising."""
+def waiting_rows(
+    curve: Mapping[str, np.ndarray], outcome: Mapping[str, Any]
+) -> np.ndarray | None:  # -> (rows,)
+    """From memorisation to grokking, or to the end of the budget: what figure 5 looks at. None if
+    the run did not memorise, or grokked at once."""
     memorised, grokked = outcome["memorised"]["epoch"], outcome["grokked"]["epoch"]
-    if memorised is None or grokked is None or grokked <= memorised:
+    end = curve["epoch"][-1] if grokked is None else grokked
+    if memorised is None or end <= memorised:
         return None
-    window = (curve["epoch"] >= memorised) & (curve["epoch"] <= grokked)
-    epochs, accuracy = curve["epoch"][window], curve["test_accuracy"][window]
-    risen = epochs[accuracy >= (accuracy[0] + accuracy[-1]) / 2][0]
-    right = epochs[curve["structure_share"][window] >= STRUCTURED]
-    fallen = _half_fallen(curve, window)
-    if fallen is None:
-        fallen = right[0] if len(right) else _half_fallen(curve, curve["epoch"] >= memorised)
-    return None if fallen is None else float((risen - fallen) / grokked)
+    return (curve["epoch"] >= memorised) & (curve["epoch"] <= end)
 
 
-def _half_fallen(curve: Mapping[str, np.ndarray], part: np.ndarray) -> int | None:
-    """First epoch of a part of the curve at which D has made half of its fall to the part's end;
-    None if it hardly falls."""
-    epochs, divergence = curve["epoch"][part], curve["divergence"][part]
-    peak = int(divergence.argmax())
-    if divergence[peak] - divergence[-1] < LEAST_FALL:
+def waiting_fall(curve: Mapping[str, np.ndarray], outcome: Mapping[str, Any]) -> float | None:
+    """The same as `starvation`, over the whole wait instead of the plateau."""
+    window, gradient = waiting_rows(curve, outcome), curve["interaction_gradient"]
+    if window is None:
         return None
-    half = (divergence[peak] + divergence[-1]) / 2
-    return int(epochs[peak:][divergence[peak:] <= half][0])
+    before = curve["epoch"] <= outcome["memorised"]["epoch"]
+    rest = float(np.median(gradient[window]))
+    return float(gradient[before].max()) / rest if rest > 0 else None
+
+
+def waiting_rate(
+    curve: Mapping[str, np.ndarray], outcome: Mapping[str, Any], spec: RunSpec
+) -> float | None:
+    """The same as `norm_rate`, over the whole wait."""
+    return _contraction(curve, waiting_rows(curve, outcome), spec)
+
+
+def right_accuracy(curve: Mapping[str, np.ndarray], spec: RunSpec) -> float | None:
+    """Test accuracy when attention has become right (`structured`): if the story holds, it was
+    near chance until then. None if it never did."""
+    epoch = structured(curve, spec)
+    return None if epoch is None else float(curve["test_accuracy"][curve["epoch"] == epoch][0])
 
 
 def norm_rate(
@@ -81,7 +88,12 @@ def norm_rate(
     """Rate at which the MLP's norm contracts on the plateau, in units of the decay's own rate
     -log(1 - lr * decay): 1 is the paper's geometric contraction, 0 a constant norm, below 0 a
     growing one. Least squares of log norm on epoch. None without a plateau or without decay."""
-    window = plateau_rows(curve, outcome)
+    return _contraction(curve, plateau_rows(curve, outcome), spec)
+
+
+def _contraction(
+    curve: Mapping[str, np.ndarray], window: np.ndarray | None, spec: RunSpec
+) -> float | None:
     decay = spec.optimiser.lr * spec.optimiser.weight_decay
     if window is None or decay == 0:
         return None

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from grokscope.claims.judgements import Faster
-from grokscope.claims.studies import Claim, Setting, Study
+from grokscope.claims.studies import Setting
 from grokscope.papers.structural_inference import figures
-from grokscope.papers.structural_inference.settings import GROK_EPOCHS, ORACLE, ask, on_laptop
+from grokscope.papers.structural_inference.settings import (
+    GROK_EPOCHS,
+    ORACLE,
+    PROSE,
+    on_laptop,
+)
 from grokscope.spec import RunSpec
 
 PLACES = {"task.length": 6, "task.positions": "random"}
@@ -24,35 +29,15 @@ def arms(setting: Setting, seed: int) -> dict[str, RunSpec]:
     }
 
 
-STUDY = Study(
-    name="random-positions",
-    source="Figure 8",
-    title="Informative positions drawn anew for each example",
-    paper_says="Where the informative positions differ between examples, a prior that knows them "
-    "for each example restores the bypass: the network groks without the wait.",
-    how="The two operands stand, in order, at two of five places drawn for each example; the other "
-    "places hold distractors with tokens of their own (one, or as many as there are operands), so "
-    "that attention has to go by content. The prior is told the places in each example. As the "
-    "limit of what routing can achieve, attention is also fixed at the truth.",
+STUDY = PROSE.study(
+    "random-positions",
+    tests={
+        "prior accelerates": Faster(PRIOR, BASELINE, least=1.25),
+        "prior is as good as knowing": Faster(PRIOR, FROZEN, least=0.8, control=FROZEN),
+        "routing is the bottleneck": Faster(FROZEN, BASELINE, least=1.25),
+    },
     settings=on_laptop(SETTINGS),
     arms=arms,
-    claims=(
-        Claim(
-            "prior accelerates",
-            "With the penalty (λ = 1) the network groks earlier.",
-            Faster(PRIOR, BASELINE, least=1.25),
-        ),
-        ask(
-            "prior is as good as knowing",
-            "… and about as early (to within a fifth) as with attention fixed at the truth.",
-            Faster(PRIOR, FROZEN, least=0.8, control=FROZEN),
-        ),
-        ask(
-            "routing is the bottleneck",
-            "With attention fixed at the truth the network groks earlier than when left alone.",
-            Faster(FROZEN, BASELINE, least=1.25),
-        ),
-    ),
     draw=figures.draw_tickets,
     caption=GROK_EPOCHS,
     appendix=True,

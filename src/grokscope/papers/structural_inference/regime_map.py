@@ -8,10 +8,10 @@ import numpy as np
 
 from grokscope.claims.evidence import ArmRuns, Event, Evidence
 from grokscope.claims.judgements import Trend
-from grokscope.claims.studies import ScaleName, Setting, Study
+from grokscope.claims.studies import ScaleName, Setting
 from grokscope.claims.verdicts import median_time
 from grokscope.papers.structural_inference import figures
-from grokscope.papers.structural_inference.settings import ORACLE, ask, base, median_epoch
+from grokscope.papers.structural_inference.settings import ORACLE, PROSE, base, median_epoch
 from grokscope.spec import RunSpec
 
 ALPHABETS: dict[ScaleName, tuple[int, ...]] = {
@@ -74,38 +74,16 @@ def read(evidence: Evidence) -> str:
     return "Median grok epochs, strength 1: " + "; ".join(parts) + "." if parts else ""
 
 
-STUDY = Study(
-    name="map",
-    source="Our addition",
-    title="A map of where the story holds",
-    paper_says="The paper does not say what its distractors are.",
-    how="Distractors are drawn from r operand tokens. r = 1 is a constant token, r = p is noise. "
-    "Over r we vary the strength of the prior and, without a prior, the weight decay, and record "
-    "when runs grok and how long attention is starved: wrong, and hardly taught.",
+STUDY = PROSE.study(
+    "map",
+    tests={
+        "delay grows with noise": Trend(alone, TOKENS, low=0.3),
+        "starvation grows with noise": Trend(alone, TOKENS, STARVATION, low=0.3, censored=False),
+        "prior removes the dependence": Trend(helped, TOKENS, low=-0.3, high=0.3),
+    },
     settings=where,
     arms=arms,
-    claims=(
-        ask(
-            "delay grows with noise",
-            "Without a prior, the more distractor tokens, the later a run groks.",
-            Trend(alone, TOKENS, low=0.3),
-        ),
-        ask(
-            "starvation grows with noise",
-            "… and the longer its attention is starved.",
-            Trend(alone, TOKENS, STARVATION, low=0.3, censored=False),
-        ),
-        ask(
-            "prior removes the dependence",
-            "With the prior (λ = 1) the grok epoch hardly depends on their number.",
-            Trend(helped, TOKENS, low=-0.3, high=0.3),
-        ),
-    ),
     draw=figures.draw_map,
-    caption="Colour: median grok epoch over seeds (left, middle) and median epochs of starvation "
-    "(right). “Never” marks cells where most runs had not grokked when their budget ended. Three "
-    "seeds each; figure 3 has five, so its medians differ. Starvation ends with the budget at the "
-    "latest, so from r = 8 on, where attention is never right, it is a lower bound.",
     read=read,
     seeds={"smoke": 1, "laptop": 3, "paper": 3},
 )

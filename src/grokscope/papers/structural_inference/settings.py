@@ -11,18 +11,13 @@ import numpy as np
 
 from grokscope.claims.evidence import GROKKING, ArmRuns, Event, Evidence, Sample
 from grokscope.claims.judgements import Share
-from grokscope.claims.studies import Claim, ScaleName, Setting
+from grokscope.claims.prose import Prose
+from grokscope.claims.studies import ScaleName, Setting
 from grokscope.claims.verdicts import median_time
 from grokscope.spec import RunSpec, find_recipe
 
-REGIMES = {
-    "constant": "The distractor positions always hold the same token, as in classic grokking "
-    "set-ups.",
-    "bottleneck": "Distractors are drawn from a few operand tokens (8 at paper scale, 6 at laptop "
-    "scale): attention is misled at first, and a run without help recovers late or not in time.",
-    "noise": "Distractors are drawn from all operand tokens: the network can memorise through the "
-    "wrong positions and stay there.",
-}
+PROSE = Prose.read(__package__)
+REGIMES = tuple(PROSE.paper_words["regimes"])
 
 # Alphabet of the distractors in each regime. Paper scale has no full noise: trial runs without a
 # prior never recover there, so every question about waiting would go unanswered.
@@ -42,7 +37,6 @@ GROK_EPOCHS = (
     "Grok epochs, one dot per seed, a bar at the median; triangles for runs that had not grokked "
     "when their budget ended."
 )
-ask = partial(Claim, ours=True)  # a question of our own
 
 
 def base(scale: ScaleName) -> RunSpec:
@@ -59,7 +53,7 @@ def base(scale: ScaleName) -> RunSpec:
     )
 
 
-def settings(scale: ScaleName, regimes: Sequence[str] = tuple(REGIMES)) -> list[Setting]:
+def settings(scale: ScaleName, regimes: Sequence[str] = REGIMES) -> list[Setting]:
     """Those of the named regimes that the scale has."""
     alphabets = ALPHABETS[scale]
     return [
@@ -70,7 +64,7 @@ def settings(scale: ScaleName, regimes: Sequence[str] = tuple(REGIMES)) -> list[
 
 
 def only(
-    smoke: Sequence[str] = (), laptop: Sequence[str] = tuple(REGIMES), paper: Sequence[str] = ()
+    smoke: Sequence[str] = (), laptop: Sequence[str] = REGIMES, paper: Sequence[str] = ()
 ) -> Callable[[ScaleName], list[Setting]]:
     """Settings with the regimes named for each scale."""
     return lambda scale: settings(scale, {"smoke": smoke, "laptop": laptop, "paper": paper}[scale])

@@ -16,7 +16,7 @@ import polars as pl
 
 from grokscope.claims.evidence import ArmRuns, Evidence, Sample
 from grokscope.claims.judgements import Everywhere, Faster
-from grokscope.claims.studies import Claim, Setting, Study
+from grokscope.claims.studies import Setting
 from grokscope.claims.verdicts import Finding
 from grokscope.papers.structural_inference import figures
 from grokscope.papers.structural_inference.certificates.checks import ROUNDING
@@ -26,7 +26,7 @@ from grokscope.papers.structural_inference.quantities import STRUCTURED
 from grokscope.papers.structural_inference.settings import (
     MEMORISED,
     ORACLE,
-    ask,
+    PROSE,
     finished,
     median_epoch,
     most,
@@ -118,7 +118,7 @@ class FasterWhereMisled(Faster):
 
     def describe(self) -> str:
         return (
-            f"{super().describe()} Inconclusive where attention is right on "
+            f"{super().describe()} Untestable where attention is right on "
             f"{100 * STRUCTURED:.0f} % of the inputs by memorisation in half of the runs without a "
             "prior or more: there is nothing to route."
         )
@@ -128,55 +128,26 @@ class FasterWhereMisled(Faster):
         if right.mean() >= 0.5:
             early = f"attention of {int(right.sum())} of {len(right)} runs without a prior is right"
             remark = f"routing is not the bottleneck: {early} by memorisation"
-            return Finding("inconclusive", remark=remark)
+            return Finding("untestable", remark=remark)
         return super().judge(sample)
 
 
-STUDY = Study(
-    name="tasks",
-    source="Figure 10",
-    title="Other tasks",
-    paper_says="On a grid of tasks the gradient that reaches attention stays within its bound, and "
-    "the prior accelerates where routing is the bottleneck. It is not claimed that every task has "
-    "the same phases.",
-    how="Five tasks, each with and without the prior (λ = 1): addition and multiplication modulo "
-    "43 (60 % of the pairs, distractors from 6 tokens); addition of three operands modulo 17 "
-    "(40 % of the triples, distractors from 6 tokens, 4,000 epochs); the parity of 3 among 20 bits "
-    "(500 training examples, the other bits are the distractors); composition of permutations of "
-    "five symbols (5,760 of the 14,400 pairs, distractors from 6 tokens, 1,200 epochs). The bound "
-    f"on attention's gradient is evaluated at {SNAPSHOTS} moments of a whole run and at its end, "
-    "for every training example and position. Attention that is spread evenly, as the oracle is, "
-    "adds the operands up without regard to their order, and composition depends on the order: "
-    "there the prior works against the task.",
+STUDY = PROSE.study(
+    "tasks",
+    tests={
+        "gradient within its bound": Everywhere(
+            "bound_ratio", "ratio of a gradient to its bound", 1 + ROUNDING
+        ),
+        "gradient starves on every task": starves(
+            NONE, "have no plateau: they do not memorise, or something moves at once"
+        ),
+        "prior accelerates the misled": FasterWhereMisled(PRIOR, NONE, least=1.25),
+        "tasks are memorised": most(NONE, event=MEMORISED),
+    },
+    numbers={"SNAPSHOTS": SNAPSHOTS},
     settings=on_laptop({name: {**USUAL, **changes} for name, changes in OTHERS.items()}),
     arms=arms,
-    claims=(
-        Claim(
-            "gradient within its bound",
-            "The task's gradient on attention never exceeds the explaining-away bound.",
-            Everywhere("bound_ratio", "ratio of a gradient to its bound", 1 + ROUNDING),
-        ),
-        ask(
-            "gradient starves on every task",
-            "After memorisation the task's gradient on attention collapses.",
-            starves(NONE, "have no plateau: they do not memorise, or something moves at once"),
-        ),
-        Claim(
-            "prior accelerates the misled",
-            "Where routing is the bottleneck, the network groks much earlier with the prior.",
-            FasterWhereMisled(PRIOR, NONE, least=1.25),
-        ),
-        ask(
-            "tasks are memorised",
-            "A run without a prior memorises within its budget.",
-            most(NONE, event=MEMORISED),
-        ),
-    ),
     draw=figures.draw_tasks,
-    caption="Left: grok epochs, one dot per seed, a bar at the median, dotted the budget. Middle: "
-    "by what factor the task's gradient on attention falls from its peak to the plateau, without a "
-    "prior; dotted the least that counts. Right: the largest gradient on a single attention logit "
-    "over its bound; dotted the bound. Runs without a number are missing.",
     read=read,
     summarise=summarise,
     appendix=True,

@@ -6,24 +6,29 @@ taken as a decision on a population of runs of different fate (`decoupling`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
 
 from grokscope.claims.studies import Annex, Planned, Setting
+from grokscope.draw.words import count
+from grokscope.pages.files import template
+from grokscope.pages.paper import slug, tidy
 from grokscope.papers.structural_inference import decoupling
 from grokscope.papers.structural_inference.certificates import certify, summarise
 from grokscope.papers.structural_inference.certificates.inspection import PAIRS
 from grokscope.papers.structural_inference.settings import ORACLE, on_laptop
-from grokscope.papers.structural_inference.theory.statements import STATEMENTS, Statement
+from grokscope.papers.structural_inference.theory.statements import STATEMENTS
 from grokscope.spec import RunSpec
 
 if TYPE_CHECKING:
     from grokscope.store import Run, Store
 
 COMMAND = "grokscope reproduce structural-inference theory"
+DECOUPLING = "theory-decoupling.svg"
+PREDICTIONS = ("both conditions", "structural condition alone", "norm condition alone")
 SNAPSHOTS = 40
 POPULATION, CERTIFIED = "population", "certified"
 LONG = {"training.epochs": 3000}
@@ -83,104 +88,42 @@ def tabulate(runs: Sequence[tuple[Planned, Run]], store: Store) -> Mapping[str, 
 def render(
     tables: Mapping[str, pl.DataFrame], about: Mapping[str, Any]
 ) -> tuple[str, dict[str, Any]]:
-    """The page and its figures."""
+    """The page, from the template `theory.md`, and its figures."""
     from grokscope.draw.certificates import certificate_chart, decoupling_chart
 
     population, certificates = tables["population"], tables["certificates"]
-    figures: dict[str, Any] = {"theory-decoupling.svg": decoupling_chart(population)}
-    for statement in STATEMENTS:
-        mine = certificates.filter(statement=statement.number)
-        if len(mine):
-            figures[_figure(statement)] = certificate_chart(mine)
-    summary = summarise(certificates).to_dicts()
-    anchors = {statement.number: _anchor(statement) for statement in STATEMENTS}
-    lines = [
-        "# The theory, on real runs",
-        "",
-        f"*Made by `{COMMAND}` from the tables in `results/theory`; not edited by hand.*",
-        "",
-        '"Grokking as Structural Inference" (arXiv 2605.15787) explains delayed generalisation by '
-        "fifteen statements about attention, weights and gradients. Each is a function in "
-        "`grokscope.papers.structural_inference.theory`, tested on random inputs; here each is "
-        "also checked on trained networks. Where the paper's form is not right as printed, the "
-        "corrected form was tested, and the difference is stated.",
-        "",
-        *_table(
-            " | statement | checks that hold | worst ratio | median ratio",
-            (
-                f"{row['statement']} | [{row['name']}](#{anchors[row['statement']]}) | "
-                f"{row['hold']} of {row['checks']} | {_number(row['worst_ratio'])} | "
-                f"{_number(row['median_ratio'])}"
-                for row in summary
-            ),
-        ),
-        *_decision(population, certificates),
-        "## The statements one by one",
-        "",
-        "A ratio is measured / bound (bound / measured for lower bounds): at most 1 where the "
-        "statement holds. Circles hold, crosses do not.",
-        "",
-    ]
-    for statement in STATEMENTS:
-        mine = certificates.filter(statement=statement.number)
-        lines += _section(
-            statement, [r for r in summary if r["statement"] == statement.number], mine
-        )
-    return "\n".join([*lines, *_provenance(certificates, about)]), figures
-
-
-def _table(header: str, rows: Iterable[str]) -> list[str]:
-    rule = "---|" * (header.count("|") + 1)
-    return [f"| {header} |", f"|{rule}", *(f"| {row} |" for row in rows), ""]
-
-
-def _decision(table: pl.DataFrame, certificates: pl.DataFrame) -> list[str]:
-    """Theorem 4.3 as a classifier of runs, and the cuts that do better."""
+    met = [s for s in STATEMENTS if s.number in certificates["statement"]]
+    named = {s.number: f"theory-{s.number:02d}-{s.key}.svg" for s in met}
+    charts: dict[str, Any] = {DECOUPLING: decoupling_chart(population)}
+    for number, name in named.items():
+        charts[name] = certificate_chart(certificates.filter(statement=number))
     actual, structural, norm = (
-        table[name].to_numpy() for name in ("generalised", "structural_condition", "norm_condition")
+        population[n].to_numpy() for n in ("generalised", "structural_condition", "norm_condition")
     )
-    ranked = decoupling.rank_thresholds(table).to_dicts()
-    predictions = {
-        "both conditions": structural & norm,
-        "structural condition alone": structural,
-        "norm condition alone": norm,
-    }
-    return [
-        "## The decoupling theorem as a decision",
-        "",
-        "Theorem 4.3 says that a run generalises if and only if attention satisfies the structural "
-        "condition B_tau, with tau = m / (L_f Delta), and the norm of the MLP lies in a shell. On "
-        f"{len(table)} runs of different fate (distractor alphabets, priors, weight decays, seeds) "
-        f"the prediction was compared with what happened. {int(actual.sum())} of them generalised, "
-        "which here means a final test accuracy of 0.95; the theorem speaks of no error at all. m "
-        "comes from the smallest training margin, L_f and Delta are measured, and the shell is the "
-        "range of norms of the other runs that generalised.",
-        "",
-        "![Mass needed against mass present](figures/theory-decoupling.svg)",
-        "",
-        *_table(
-            "prediction | generalises, does | generalises, does not | does not, but does | does "
-            "not, does not | right (95 % interval) | balanced",
-            (f"{name} | {_confusion(values, actual)}" for name, values in predictions.items()),
-        ),
-        _state_sharpness(table, structural, actual, certificates.filter(name="pair necessity")),
-        "",
-        "**Empirical cuts.** Each measure as a single threshold, chosen on seven eighths of the "
-        "runs and tested on the rest (20 random splits, twins with another seed kept together; ± "
-        "is the standard deviation over splits). Balanced accuracy gives generalising and other "
-        "runs equal weight; 0.5 is guessing. None of the measures looks at a test label.",
-        "",
-        *_table(
-            "measure at the end of training | cut | accuracy | held out",
-            (
-                f"{row['measure']} | {row['rule']} | {row['accuracy']:.3f} | {row['held_out']:.3f} "
-                f"± {row['deviation']:.3f}"
-                for row in ranked
-            ),
-        ),
-        _compare_cuts(ranked, structural & norm, structural, actual),
-        "",
-    ]
+    both = structural & norm
+    rules = dict(zip(PREDICTIONS, (both, structural, norm), strict=True))
+    ranked = decoupling.rank_thresholds(population).to_dicts()
+    pairs = certificates.filter(name="pair necessity")
+    page = template("theory.md", __package__, number=_number, slug=slug, count=count)
+    text = page.render(
+        command=COMMAND,
+        about=about,
+        population=population,
+        summary=summarise(certificates).to_dicts(),
+        statements=STATEMENTS,
+        titles={s.number: s.title for s in STATEMENTS},
+        decoupling=DECOUPLING,
+        predictions={name: _confusion(each, actual) for name, each in rules.items()},
+        ranked=ranked,
+        sharpness=_state_sharpness(population, structural, actual, pairs),
+        cuts=_compare_cuts(ranked, both, structural, actual),
+        figures=named,
+        remarks={number: list(_remarks(number, certificates)) for number in named},
+        snapshots=SNAPSHOTS,
+        pairs=PAIRS,
+        arms="; ".join(certificates["arm"].unique(maintain_order=True)),
+    )
+    return tidy(text), charts
 
 
 def _compare_cuts(
@@ -235,38 +178,14 @@ def _state_sharpness(
     return " ".join(sentences)
 
 
-def _section(
-    statement: Statement, summary: Sequence[dict[str, Any]], mine: pl.DataFrame
-) -> Iterable[str]:
-    yield f"### {statement.number}. {statement.title}\n\n{statement.sentence}\n"
-    yield f"$$ {statement.formula} $$\n"
-    names = ", ".join(f"`theory.{name}`" for name in statement.functions)
-    yield f"{statement.reference}. Code: {names}.\n"
-    if statement.corrections:
-        yield "**Differs from the paper**\n"
-        for name, text in statement.corrections.items():
-            yield f"- `{name}`: {text}".replace("*", r"\*")  # alpha* is no emphasis
-        yield "\n**On trained networks**\n"
-    for row in summary:
-        holds = "holds in" if row["hold"] == row["checks"] else "holds in only"
-        arms = mine.filter(name=row["name"])["arm"].n_unique()
-        yield (
-            f"- *{row['name']}*: {holds} {row['hold']} of {row['checks']} checks on {arms} "
-            f"{'run' if arms == 1 else 'runs'}; worst ratio {_number(row['worst_ratio'])}, median "
-            f"{_number(row['median_ratio'])}."
-        )
-    if summary:
-        yield from _remarks(statement.number, mine)
-        yield f"\n![{statement.title}](figures/{_figure(statement)})\n"
-
-
-def _remarks(number: int, mine: pl.DataFrame) -> Iterable[str]:
+def _remarks(number: int, certificates: pl.DataFrame) -> Iterator[str]:
     """What the counts alone would not say."""
+    mine = certificates.filter(statement=number)
     last = mine.group_by("arm", maintain_order=True).last()
     if number == 2:
         held, failed = ("; ".join(last.filter(holds=h)["arm"]) or "none" for h in (True, False))
         yield (
-            f"- A condition, not a law, here with tau = {last['bound'][0]:g}, half of the oracle's "
+            f"A condition, not a law, here with tau = {last['bound'][0]:g}, half of the oracle's "
             f"share. At the end of training it is satisfied by: {held}. Not by: {failed}."
         )
     if number == 12:
@@ -274,47 +193,19 @@ def _remarks(number: int, mine: pl.DataFrame) -> Iterable[str]:
             pl.col("holds").sum(), pl.len().alias("checks")
         )
         for row in by_run.iter_rows(named=True):
-            yield f"- *{row['name']}*, {row['arm']}: {row['holds']} of {row['checks']}."
+            yield f"*{row['name']}*, {row['arm']}: {row['holds']} of {row['checks']}."
         yield (
-            "- Both laws assume that only the prior moves attention. Where the task's own gradient "
+            "Both laws assume that only the prior moves attention. Where the task's own gradient "
             "pulls harder, D comes down and goes up again, and neither law covers that run."
         )
     if number == 13:
         times = [f"{row['arm']}: {row['note']}" for row in last.iter_rows(named=True)]
-        yield f"- {'; '.join(times)}."
+        yield f"{'; '.join(times)}."
     if number == 15:
         yield (
-            "- Pooled mass is necessary. That one head has enough on its own is not required; it "
+            "Pooled mass is necessary. That one head has enough on its own is not required; it "
             "is listed to see whether the heads share the work."
         )
-
-
-def _provenance(certificates: pl.DataFrame, about: Mapping[str, Any]) -> list[str]:
-    versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
-    arms = "; ".join(certificates["arm"].unique(maintain_order=True))
-    return [
-        "## How this was obtained",
-        "",
-        f"`{COMMAND}` trained {about['runs']} runs in {about['minutes']} minutes of training time "
-        "(addition modulo 43, 2,000 or 3,000 epochs each; every field is in "
-        f"`papers/structural_inference`). Certificates were evaluated at {SNAPSHOTS} snapshots and "
-        f"the final weights of these runs: {arms}. Pair-level statements use a seeded sample of "
-        f"{PAIRS:,} class-distinct pairs that differ in one informative position. Ratios up to "
-        "1.0001 count as holding (float32).",
-        "",
-        f"Commit {', '.join(about['commits'])}; {versions}.",
-        "",
-    ]
-
-
-def _figure(statement: Statement) -> str:
-    return f"theory-{statement.number:02d}-{statement.key}.svg"
-
-
-def _anchor(statement: Statement) -> str:
-    """GitHub's anchor of a section's heading."""
-    text = f"{statement.number}. {statement.title}".lower()
-    return "".join(c if c.isalnum() or c == "-" else "-" if c == " " else "" for c in text)
 
 
 def _number(value: float) -> str:

@@ -12,11 +12,11 @@ import numpy as np
 
 from grokscope.claims.evidence import ArmRuns, Event, Evidence
 from grokscope.claims.judgements import Everywhere, Faster, Trend
-from grokscope.claims.studies import Claim, Setting, Study
+from grokscope.claims.studies import Setting
 from grokscope.models import minimal, shape_of
 from grokscope.papers.structural_inference import figures
 from grokscope.papers.structural_inference.certificates.checks import IDENTITY
-from grokscope.papers.structural_inference.settings import ORACLE, ask, median_epoch, only
+from grokscope.papers.structural_inference.settings import ORACLE, PROSE, median_epoch, only
 from grokscope.spec import RunSpec
 from grokscope.store import Run
 from grokscope.tasks import build_task
@@ -34,7 +34,7 @@ def arm(width: int, prior: bool = False) -> str:
 def arms(setting: Setting, seed: int) -> dict[str, RunSpec]:
     result = {}
     for width in WIDTHS:
-        wide, usual = {"model.width": width}, width == setting.base.model.width
+        wide, usual = {"model.width": width}, width == setting.baseline(seed).model.width
         result[arm(width)] = setting.baseline(seed) if usual else setting.variant(seed, wide)
         if setting.regime == "bottleneck":  # with constant distractors a prior gains nothing
             result[arm(width, prior=True)] = setting.variant(seed, {**wide, **ORACLE})
@@ -108,63 +108,24 @@ def read(evidence: Evidence) -> str:
     return " ".join([head, *sentences]) if sentences else ""
 
 
-STUDY = Study(
-    name="width",
-    source="Figure 9",
-    title="Does a wider network find its way earlier?",
-    paper_says="Higher-dimensional embeddings learn the structural solution faster.",
-    how="The width d of embeddings, queries, keys and values goes from 16 to 256; the MLP keeps "
-    "its 256 hidden units, and the learning rate stays as it is, so a wider network also has more "
-    "weights and larger steps. Two epochs are compared: the first from which 99 % of the inputs "
-    "satisfy the structural condition, and the grok epoch. Where routing is the bottleneck the "
-    "same is done with the prior (λ = 1), which asks what width does once routing is taken care "
-    "of. Our networks are trained through tables of keys and values instead of the textbook's "
-    "products; that this shortcut is the same function is checked on the final weights of every "
-    "run.",
+STUDY = PROSE.study(
+    "width",
+    tests={
+        "wider routes earlier": Trend(width_of("none"), BY_WIDTH, ROUTING, high=-0.3),
+        "wider groks earlier": Trend(width_of("none"), BY_WIDTH, high=-0.3),
+        "wider groks earlier with the prior": Trend(width_of("oracle"), BY_WIDTH, high=-0.3),
+        "prior helps the narrow": Faster(arm(16, prior=True), arm(16), least=1.25),
+        "prior helps the wide": Faster(arm(256, prior=True), arm(256), least=1.25),
+        "shortcut is exact": Everywhere(
+            "shortcut_error", "relative difference of the logits", IDENTITY
+        ),
+        "shortcut's gradient is exact": Everywhere(
+            "shortcut_gradient_error", "relative difference of the gradients", IDENTITY
+        ),
+    },
     settings=only(laptop=("constant", "bottleneck")),
     arms=arms,
-    claims=(
-        Claim(
-            "wider routes earlier",
-            "The wider the network, the earlier its attention is right.",
-            Trend(width_of("none"), BY_WIDTH, ROUTING, high=-0.3),
-        ),
-        Claim(
-            "wider groks earlier",
-            "The wider the network, the earlier it groks.",
-            Trend(width_of("none"), BY_WIDTH, high=-0.3),
-        ),
-        ask(
-            "wider groks earlier with the prior",
-            "… also where the prior has taken care of routing.",
-            Trend(width_of("oracle"), BY_WIDTH, high=-0.3),
-        ),
-        ask(
-            "prior helps the narrow",
-            "The prior (λ = 1) makes the narrowest network (d = 16) grok much earlier.",
-            Faster(arm(16, prior=True), arm(16), least=1.25),
-        ),
-        ask(
-            "prior helps the wide",
-            "… and the widest (d = 256).",
-            Faster(arm(256, prior=True), arm(256), least=1.25),
-        ),
-        ask(
-            "shortcut is exact",
-            "At every width the shortcut gives the textbook's logits, to rounding.",
-            Everywhere("shortcut_error", "relative difference of the logits", IDENTITY),
-        ),
-        ask(
-            "shortcut's gradient is exact",
-            "… and the textbook's gradient.",
-            Everywhere("shortcut_gradient_error", "relative difference of the gradients", IDENTITY),
-        ),
-    ),
     draw=figures.draw_widths,
-    caption="Grok epoch against the width, both on log scales; one dot per seed, triangles for "
-    "runs that had not grokked when their budget ended. Solid lines join the medians; dashed lines "
-    "join the median epochs from which attention is right on 99 % of the inputs. A line ends where "
-    "the median is never reached.",
     read=read,
     summarise=summarise,
     appendix=True,

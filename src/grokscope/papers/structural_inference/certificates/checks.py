@@ -23,6 +23,7 @@ from grokscope.papers.structural_inference.certificates.inspection import (
     draw_pairs,
     make_inspector,
 )
+from grokscope.parts import trusting
 from grokscope.problems.routing import build
 from grokscope.spec import ObservedSpec, OptimiserSpec, RunSpec
 from grokscope.store import Run, Store
@@ -50,9 +51,20 @@ class Certificate:
     note: str = ""
 
 
-def certify(run: Run, store: Store | None = None) -> pl.DataFrame:
+def certify(run: Run, store: Store | None = None, *, trust: bool = False) -> pl.DataFrame:
     """Every certificate of a finished run, one row each, ordered by name and epoch. For a model of
-    the user's own these are the few that need only what was watched (see `inapplicable`)."""
+    the user's own these are the few that need only what was watched (see `inapplicable`). `trust`
+    allows to load the run's own parts (a rule, a model): their code is executed."""
+    try:
+        with trusting(trust):
+            return _certify(run, store)
+    except KeyError as error:  # somebody else's store may hold anything
+        raise StoreError(
+            f"Run {run.id} has no {error}, which its certificates need; the lab has not trained it."
+        ) from error
+
+
+def _certify(run: Run, store: Store | None) -> pl.DataFrame:
     if run.status != "finished":
         raise StoreError(f"Run {run.id} is {run.status}; only finished runs can be certified.")
     if isinstance(run.about, ObservedSpec):
@@ -101,6 +113,7 @@ def summarise(certificates: pl.DataFrame) -> pl.DataFrame:
         .agg(
             pl.col("statement").first(),
             pl.len().alias("checks"),
+            *([pl.col("arm").n_unique().alias("arms")] if "arm" in certificates.columns else []),
             pl.col("holds").sum().alias("hold"),
             pl.col("ratio").max().alias("worst_ratio"),
             pl.col("ratio").median().alias("median_ratio"),

@@ -17,7 +17,7 @@ def check_observation(run: Run, spec: ObservedSpec) -> Iterator[checks.Certifica
     curve = checks.scalars(run)
     missing = inapplicable(run)
     if 2 not in missing:
-        yield from checks.structure_checks(spec.training.structure_threshold, curve)
+        yield from checks.structure_checks(spec.structure_threshold, curve)
     if 8 not in missing:
         k = len(spec.watch.informative.split(", "))
         for epoch, furthest, weakest in zip(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import array_api_compat
@@ -50,24 +51,20 @@ def is_known(*values: Array) -> bool:
     return all(isinstance(value, (int, float)) for value in values)
 
 
-def require_positive(name: str, value: Array) -> None:
-    if is_known(value) and not value > 0:
-        raise ValueError(f"{name} is {value}, but it must be positive.")
+def _require(fits: Callable[[Any], bool], words: str) -> Callable[[str, Array], None]:
+    def check(name: str, value: Array) -> None:
+        if is_known(value) and not fits(value):
+            raise ValueError(f"{name} is {value}, but it must {words}.")
+
+    return check
 
 
-def require_non_negative(name: str, value: Array) -> None:
-    if is_known(value) and not value >= 0:
-        raise ValueError(f"{name} is {value}, but it must not be negative.")
-
-
-def require_fraction(name: str, value: Array) -> None:
-    if is_known(value) and not 0 < value < 1:
-        raise ValueError(f"{name} is {value}, but it must lie strictly between 0 and 1.")
+require_positive = _require(lambda value: value > 0, "be positive")
+require_non_negative = _require(lambda value: value >= 0, "not be negative")
+require_fraction = _require(lambda value: 0 < value < 1, "lie strictly between 0 and 1")
 
 
 def require_decay(learning_rate: Array, weight_decay: Array) -> None:
-    if is_known(learning_rate, weight_decay) and not 0 < learning_rate * weight_decay < 1:
-        raise ValueError(
-            f"The decay of one step, learning rate {learning_rate} times weight decay "
-            f"{weight_decay}, must lie strictly between 0 and 1."
-        )
+    if is_known(learning_rate, weight_decay):
+        step = f"The decay of one step, learning rate {learning_rate} times decay {weight_decay},"
+        require_fraction(step, learning_rate * weight_decay)

@@ -1,0 +1,59 @@
+"""The abstract and eq. 5: is the delay proportional to the inverse of weight decay?"""
+
+from __future__ import annotations
+
+from grokscope.claims.evidence import ArmRuns
+from grokscope.claims.judgements import InverseLaw
+from grokscope.claims.studies import ScaleName, Setting
+from grokscope.papers.structural_inference import figures
+from grokscope.papers.structural_inference.settings import ORACLE, PROSE, settings
+from grokscope.spec import RunSpec
+
+DECAYS = {"smoke": (1.0, 3.0), "laptop": (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)}
+EPOCHS = 20_000  # a tenth of the decay may take ten times as long
+REGIMES = ("constant", "bottleneck")  # in noise no run without help groks
+
+
+def where(scale: ScaleName) -> list[Setting]:
+    if scale not in DECAYS:
+        return []
+    found = settings(scale, REGIMES)
+    longer = {"training.epochs": EPOCHS} if scale == "laptop" else {}
+    return [Setting(each.scale, each.regime, each.base.replace(**longer)) for each in found]
+
+
+def arm(decay: float, prior: bool) -> str:
+    return f"decay {decay:g}, {'prior' if prior else 'no prior'}"
+
+
+def arms(setting: Setting, seed: int) -> dict[str, RunSpec]:
+    return {
+        arm(decay, prior): setting.variant(
+            seed, {"optimiser.weight_decay": decay, **(ORACLE if prior else {})}
+        )
+        for prior in (False, True)
+        for decay in DECAYS[setting.scale]
+    }
+
+
+def decay_of(kind: str) -> InverseLaw:
+    """The law over the arms with one kind of prior."""
+
+    def dose(one: ArmRuns) -> float | None:
+        return one.spec.optimiser.weight_decay if one.spec.prior.kind == kind else None
+
+    return InverseLaw(dose, symbol="decay")
+
+
+STUDY = PROSE.study(
+    "decay-law",
+    tests={
+        "delay is inverse in decay": decay_of("none"),
+        "delay is inverse in decay with the prior": decay_of("oracle"),
+    },
+    numbers={"EPOCHS": EPOCHS},
+    settings=where,
+    arms=arms,
+    draw=figures.draw_tickets,
+    appendix=True,
+)
