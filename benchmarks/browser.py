@@ -1,0 +1,161 @@
+"""How quick the live lab is, measured in a real browser: `python -m benchmarks.browser`.
+
+    first row     from the moment a row is written to the moment it is on the screen (bar: 0.5 s)
+    drawing       20 runs of 5,000 rows, all plots (bar: 200 ms)
+    listing       a store of 10,000 runs: the first time, and after that (bar: 1 s)
+    watching      what an open page costs a run that trains (bar: 2 %), in turns side by side
+
+Needs the extra `dev` and Debian's chromium. Prints a table; a busy machine gives other numbers.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import grokscope as gs
+from grokscope.lab.server import Lab, make_server
+from grokscope.measures.outcomes import conclude
+
+RUNS, ROWS, MANY, TURNS = 20, 5000, 10_000, 5
+FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run"]
+
+
+def made_up_curve(rows: int, seed: int) -> dict[str, np.ndarray]:
+    """Every column of a real row, smooth and noisy."""
+    rng = np.random.default_rng(seed)
+    rise = 1 / (1 + np.exp(-np.linspace(-6, 6, rows) + rng.normal()))
+    names = ("train_accuracy", "test_accuracy", "weakest_min", "weakest_q10")
+    sizes = ["train_loss", "test_loss", "divergence", "logit_gradient_mean", "mlp_norm"]
+    sizes += ["interaction_gradient", "parameter_norm", "lipschitz_bound"]
+    curve = {name: rise + 0.01 * rng.random(rows) for name in names}
+    curve |= {name: np.exp(-3 * rise) + 0.01 * rng.random(rows) for name in sizes}
+    numbers = {name: values.astype(np.float32) for name, values in curve.items()}
+    attention = np.tile(np.full(5, 0.2, np.float32), (rows, 1))
+    return {"epoch": np.arange(rows, dtype=np.int32) * 10, **numbers, "attention": attention}
+
+
+def fill_store(store: gs.Store, runs: int, rows: int) -> list[str]:
+    names = []
+    for seed in range(runs):
+        spec = gs.RunSpec().replace(seed=seed % 50, prior={"start": seed // 50})
+        spec = spec.replace(**{"prior.kind": "oracle", "training.epochs": rows * 10})
+        run, curve = store.begin(spec), made_up_curve(rows, seed)
+        store.finish(run, curve, {}, conclude(spec, curve), {"segments": []})
+        names.append(run.id)
+    return names
+
+
+@contextmanager
+def opened(store: gs.Store) -> Iterator[str]:
+    """A lab on a store; its link."""
+    server, link = make_server(Lab(store), 0)
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    while not server.started:
+        time.sleep(0.01)
+    yield link
+    server.should_exit = True
+    thread.join()
+
+
+def measure_first_row(page: Any, store: gs.Store, link: str) -> float:
+    spec = gs.RunSpec().replace(seed=77)
+    run = store.begin(spec)
+    page.goto(link)
+    page.goto(link.partition("?")[0] + f"#view=runs&runs={run.id}&focus={run.id}")
+    page.reload()
+    page.wait_for_selector("#headline")
+    store.save_progress(run, made_up_curve(4, 0), None, {"segments": []})
+    began = time.perf_counter()
+    page.wait_for_selector(".plots canvas")
+    return time.perf_counter() - began
+
+
+def measure_drawing(page: Any, names: list[str], link: str) -> list[float]:
+    """As the page itself times it, over several redrawings."""
+    page.goto(link)
+    page.goto(link.partition("?")[0] + f"#view=runs&runs={','.join(names)}&focus={names[0]}")
+    page.reload()
+    page.wait_for_selector(f".plots[data-rows='{RUNS * ROWS}'] canvas")
+    found = []
+    for _ in range(TURNS):
+        page.locator("body").press("l")
+        page.wait_for_timeout(1500)
+        found.append(float(page.get_attribute(".plots", "data-milliseconds")))
+    return found
+
+
+def measure_listing(folder: Path) -> tuple[float, float]:
+    store = gs.Store(folder / "many")
+    names = fill_store(store, 1, 10)
+    text = json.loads((store.root / names[0] / "spec.json").read_text())
+    for index in range(MANY - 1):
+        place = store.root / f"{index:016x}"
+        shutil.copytree(store.root / names[0], place)
+        (place / "spec.json").write_text(json.dumps({**text, "seed": index}))
+    lab, times = Lab(store), []
+    for _ in range(2):
+        began = time.perf_counter()
+        lab.look()
+        assert len(lab.catalogue.lines()) >= MANY - 1
+        times.append(time.perf_counter() - began)
+    return times[0], times[1]
+
+
+def measure_watching(page: Any, folder: Path) -> list[float]:
+    """Seconds of training with a page open over seconds without, in turns."""
+    ratios = []
+    for turn in range(TURNS):
+        seconds = []
+        for watched in (False, True):
+            store = gs.Store(folder / f"watch-{turn}-{watched}")
+            spec = gs.find_recipe("smoke").replace(seed=turn)
+            store.begin(spec)
+            code = "import grokscope as gs, sys; gs.train(gs.find_recipe('smoke').replace("
+            code += f"seed={turn}), sys.argv[1], processes=1, progress=False)"
+            with opened(store) as link:
+                if watched:
+                    page.goto(link)
+                subprocess.run([sys.executable, "-c", code, str(store.root)], check=True)
+                page.goto("about:blank")
+            seconds.append(store.find(spec).seconds)
+        ratios.append(seconds[1] / seconds[0])
+    return ratios
+
+
+def main() -> None:
+    from playwright.sync_api import sync_playwright
+
+    chromium = shutil.which("chromium")
+    with tempfile.TemporaryDirectory() as place, sync_playwright() as driver:
+        folder = Path(place)
+        page = driver.chromium.launch(executable_path=chromium, args=FLAGS).new_page()
+        store = gs.Store(folder / "runs")
+        names = fill_store(store, RUNS, ROWS)
+        with opened(store) as link:
+            drawing = measure_drawing(page, names, link)
+            first = [measure_first_row(page, gs.Store(folder / "runs"), link) for _ in range(1)]
+        print(f"first row on the screen   {first[0]:.2f} s")
+        print(f"{RUNS} runs of {ROWS:,} rows     {statistics.median(drawing):.0f} ms  {drawing}")
+        print(
+            "{:,} runs listed       {:.2f} s, then {:.3f} s".format(MANY, *measure_listing(folder))
+        )
+        ratios = measure_watching(page, folder)
+        print(f"training while watched    {statistics.median(ratios):.3f}  {ratios}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,221 @@
+"""The list of runs: one line each, in arms, filtered by conditions as in `grokscope runs --where`.
+
+Lines are made from the raw files and kept in memory: checking ten thousand specs again for a list
+would take many seconds. A run is read in full, and checked, when someone looks at it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import threading
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from grokscope.errors import GrokscopeError, SpecError, suggest
+from grokscope.spec import KINDS, flatten
+from grokscope.store import Store, shorten
+from grokscope.store.files import read_json
+from grokscope.store.run import OUTCOME, SPEC
+
+if TYPE_CHECKING:
+    import polars as pl
+
+SEEDS = ("seed", "task.seed")
+UNTOLD = ("kind", "task.fingerprint", *SEEDS)
+EVENTS = ("memorised", "grokked")
+# All that a condition may say besides columns, numbers and texts. SQL can read files
+# (`select ... from read_csv(...)`), so whatever is not known to be harmless is refused.
+HARMLESS = (
+    "and or not is null in between like ilike true false abs round floor ceil sqrt ln log10 lower "
+    "upper length starts_with ends_with coalesce least greatest case when then else end"
+)
+MOST_CONDITION = 500  # characters
+
+
+@dataclass(frozen=True)
+class Line:
+    """One run of the list."""
+
+    run: str
+    arm: str
+    seed: int
+    status: str
+    kind: str
+    epochs: int | None
+    budget: int
+    times: Mapping[str, int | None]
+    final: Mapping[str, float | None]
+    fields: Mapping[str, Any]
+    told: tuple[str, ...]  # fields that differ from their defaults, without seeds
+
+    def to_json(self, label: str, changed_at: float) -> dict[str, Any]:
+        return {
+            "run": self.run,
+            "arm": self.arm,
+            "label": label,
+            "seed": self.seed,
+            "status": self.status,
+            "kind": self.kind,
+            "epochs": self.epochs,
+            "budget": self.budget,
+            **self.times,
+            "test": self.final.get("test_accuracy"),
+            "changed": round(changed_at, 1),
+        }
+
+
+class Catalogue:
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self._lines: dict[str, Line] = {}
+        self._table: pl.DataFrame | None = None
+        self._lock = threading.Lock()
+
+    def renew(self, changed: Iterable[str], gone: Iterable[str] = ()) -> None:
+        """Read these runs again; what cannot be read is left out (`grokscope verify` names it)."""
+        with self._lock:
+            for name in gone:
+                self._lines.pop(name, None)
+            for name in changed:
+                try:
+                    self._lines[name] = read_line(self.store, name)
+                except (GrokscopeError, TypeError, ValueError, KeyError, AttributeError):
+                    self._lines.pop(name, None)
+            self._table = None
+
+    def lines(self, condition: str = "") -> list[Line]:
+        if not condition.strip():
+            return list(self._lines.values())
+        import polars as pl
+
+        table = self.table()
+        check_condition(condition, table.columns)
+        try:
+            found = table.filter(pl.sql_expr(condition))["run"]
+        except pl.exceptions.PolarsError as error:
+            raise SpecError(f"The filter failed: {str(error).splitlines()[0]}") from error
+        return [self._lines[name] for name in found if name in self._lines]
+
+    def arm_of(self, run: str) -> list[Line]:
+        """The runs that share everything with this one but the seed."""
+        line = self._lines.get(run)
+        return [other for other in self._lines.values() if line and other.arm == line.arm]
+
+    def table(self) -> pl.DataFrame:
+        """The columns that `grokscope runs --where` knows."""
+        import polars as pl
+
+        with self._lock:
+            if self._table is None:
+                rows = [
+                    {
+                        "run": line.run,
+                        "status": line.status,
+                        "epochs": line.epochs,
+                        **line.times,
+                        **line.final,
+                        **{name.replace(".", "_"): v for name, v in line.fields.items()},
+                    }
+                    for line in self._lines.values()
+                ]
+                empty = {"run": pl.String, "status": pl.String}
+                self._table = (
+                    pl.DataFrame(rows, infer_schema_length=None, strict=False)
+                    if rows
+                    else pl.DataFrame(schema=empty)
+                )
+            return self._table
+
+
+def check_condition(text: str, columns: Iterable[str]) -> None:
+    """Refuse what is not a plain condition on the columns."""
+    if len(text) > MOST_CONDITION:
+        raise SpecError(f"A filter has at most {MOST_CONDITION} characters, not {len(text)}.")
+    known = {name.lower() for name in columns}
+    bare = re.sub(r"'(?:[^']|'')*'", " ", text)
+    for quoted in re.findall(r'"([^"]*)"', bare):
+        if quoted.lower() not in known:
+            raise SpecError(f"No run has {quoted!r}.{suggest(quoted, known)}")
+    bare = re.sub(r'"[^"]*"', " ", bare)
+    if odd := re.search(r"[^\w\s()=<>!+\-*/%.,]|--|/\*", bare):
+        raise SpecError(f"A filter cannot contain {odd[0]!r}; write `prior_strength > 1`, say.")
+    for word in re.findall(r"[A-Za-z_]\w*", re.sub(r"\d[\w.]*", " ", bare)):
+        if word.lower() not in known | set(HARMLESS.split()):
+            raise SpecError(f"No run has {word!r}.{suggest(word, known)}")
+
+
+def read_line(store: Store, name: str) -> Line:
+    folder = store.root / name
+    data = read_json(folder / SPEC)
+    outcome = read_json(folder / OUTCOME) if (folder / OUTCOME).exists() else {}
+    kind = str(data.get("kind", "routing"))
+    if kind not in KINDS:
+        raise SpecError(f"The run {name} is of the unknown kind {kind!r}.")
+    standard = _defaults(kind)
+    given = {n: tuple(v) if isinstance(v, list) else v for n, v in flatten(data)}
+    fields = {**standard, **given}
+    shared = {n: v for n, v in fields.items() if n not in SEEDS}
+    told = [n for n, v in shared.items() if n not in UNTOLD and v != standard.get(n)]
+    if not fields.get("prior.strength", 1) or fields.get("prior.kind") == "none":
+        told = [n for n in told if not n.startswith("prior.")]  # no prior, whatever it says
+        shared = {n: v for n, v in shared.items() if not n.startswith("prior.")}
+    key = json.dumps(shared, sort_keys=True, default=str)
+    events = {n: e for n, e in outcome.items() if isinstance(e, Mapping) and "threshold" in e}
+    return Line(
+        run=name,
+        arm=hashlib.sha256(key.encode()).hexdigest()[:12],
+        seed=int(fields.get("seed", 0)),
+        status=str(outcome.get("status", "partial")),
+        kind=kind,
+        epochs=outcome.get("epochs"),
+        budget=int(fields.get("training.epochs", 0)),
+        times={**dict.fromkeys(EVENTS), **{n: e.get("epoch") for n, e in events.items()}},
+        final=dict(outcome.get("final", {})),
+        fields=fields,
+        told=tuple(told),
+    )
+
+
+def label_arms(lines: Iterable[Line]) -> dict[str, str]:
+    """What sets each arm apart from the others of a list; a single one, from the defaults."""
+    arms = {line.arm: line for line in lines}
+    told = {name for line in arms.values() for name in line.told}
+    varying = {n for n in told if len({str(line.fields.get(n)) for line in arms.values()}) > 1}
+    labels = {}
+    for arm, line in arms.items():
+        # All that varies where that is little; else what is not as usual.
+        names = [n for n in line.fields if n in varying and (len(varying) <= 4 or n in line.told)]
+        words = [_phrase(n, line.fields[n], varying) for n in names or line.told]
+        if line.kind == "observed":
+            words = _observed_words(line.fields)
+        labels[arm] = ", ".join(filter(None, words)) or "defaults"
+    return labels
+
+
+@cache
+def _defaults(kind: str) -> dict[str, Any]:
+    try:
+        return dict(flatten(KINDS[kind]().to_dict()))
+    except TypeError:  # a run that was watched has no default name
+        return {}
+
+
+def _phrase(name: str, value: Any, among: Iterable[str]) -> str:
+    """A field and its value in few words: "strength 3", "no prior", "oracle prior"."""
+    section, _, last = name.rpartition(".")
+    if last == "kind":
+        return f"no {section}" if value == "none" else f"{value} {section}"
+    clear = sum(other.rpartition(".")[2] == last for other in among) <= 1
+    return f"{(last if clear else name).replace('_', ' ')} {shorten(value)}"
+
+
+def _observed_words(fields: Mapping[str, Any]) -> list[str]:
+    """A run of the user's own model is called as the user calls it."""
+    settings = [
+        f"{n.partition('.')[2]} {shorten(v)}" for n, v in fields.items() if "settings." in n
+    ]
+    return [str(fields.get("name", "unnamed")), *settings]

@@ -1,0 +1,225 @@
+"""Every field of a spec as a form, made from the spec classes; and specs made of what was typed.
+
+Types, defaults, limits and help come from where the command line has them, and what is refused is
+refused in the same sentences.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import inspect
+import math
+import re
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin
+
+from grokscope.engine.forking import check_fork, is_fork
+from grokscope.engine.planning import estimate_seconds, pin_spec
+from grokscope.errors import SpecError, suggest
+from grokscope.spec import KINDS, RECIPES, Spec, find_recipe, flatten, sweep
+from grokscope.spec.fields import default_of, field_types, is_section
+from grokscope.store import Store
+
+MOST_RUNS = 200  # of one order
+MOST_TEXT = 2000  # characters of one field
+MOST_DAYS = 30.0
+SNAPSHOTS = 40  # what the form proposes, so that there is something to scrub through
+
+
+def describe_form() -> dict[str, Any]:
+    """Kinds of runs with all their fields, and where to begin: the recipes, and for a kind that has
+    none its defaults."""
+    starts = {name: (what, spec) for name, (what, spec) in RECIPES.items()}
+    for name in trainable_kinds():
+        if name not in {spec.kind_name for _, spec in RECIPES.values()}:
+            what = (KINDS[name].__doc__ or "").partition(".")[0]
+            starts[name] = (what, default_of(KINDS[name]))
+    return {
+        "kinds": {name: _fields_of(KINDS[name]) for name in trainable_kinds()},
+        "recipes": {name: _describe_start(what, spec) for name, (what, spec) in starts.items()},
+    }
+
+
+def _describe_start(what: str, spec: Spec) -> dict[str, Any]:
+    values = {n: _shown(v) for n, v in flatten(spec.to_dict()) if n != "kind"}
+    values["training.snapshots"] = SNAPSHOTS
+    return {"what": what, "kind": spec.kind_name, "values": values}
+
+
+def trainable_kinds() -> list[str]:
+    return [name for name, kind in KINDS.items() if kind.problem]
+
+
+def _fields_of(cls: Any, prefix: str = "") -> list[dict[str, Any]]:
+    """Leaves of a spec class by their dotted names, sections in the order of the class."""
+    found = []
+    for item in dataclasses.fields(cls):
+        hint = field_types(cls)[item.name]
+        name = prefix + item.name
+        if is_section(hint):
+            found += _fields_of(hint, f"{name}.")
+            continue
+        limits = {k: v for k, v in item.metadata.items() if k != "only"}
+        found.append(
+            {
+                "name": name,
+                "section": prefix.rstrip(".") or "run",
+                "type": _type_of(hint),
+                "choices": list(get_args(hint)) if get_origin(hint) is Literal else [],
+                "default": _shown(getattr(default_of(cls), item.name)),
+                "help": field_help(cls).get(item.name, ""),
+                "only": list(item.metadata.get("only", ())),
+                "limits": limits,
+            }
+        )
+    return found
+
+
+def _type_of(hint: Any) -> str:
+    if get_origin(hint) is Literal:
+        return "choice"
+    return {int: "whole number", float: "number", bool: "choice"}.get(hint, "text")
+
+
+def _shown(value: Any) -> Any:
+    return " ".join(map(str, value)) if isinstance(value, list | tuple) else value
+
+
+@cache
+def field_help(cls: type) -> dict[str, str]:
+    """The text below each field of a dataclass, as the command line shows it."""
+    tree = ast.parse(textwrap.dedent(inspect.getsource(cls))).body[0]
+    assert isinstance(tree, ast.ClassDef)
+    found = {}
+    for before, after in zip(tree.body, tree.body[1:], strict=False):
+        if (
+            isinstance(before, ast.AnnAssign)
+            and isinstance(before.target, ast.Name)
+            and isinstance(after, ast.Expr)
+            and isinstance(after.value, ast.Constant)
+        ):
+            found[before.target.id] = " ".join(str(after.value.value).split())
+    return found
+
+
+# From what was typed to specs
+
+
+@dataclasses.dataclass(frozen=True)
+class Wish:
+    """What the page asks for: a starting point, fields typed over it, and a sweep."""
+
+    kind: str = "routing"
+    recipe: str = ""
+    changes: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    over: str = ""
+
+    @staticmethod
+    def read(data: Any) -> Wish:
+        if not isinstance(data, dict):
+            raise SpecError("An order is an object with the fields that are to be changed.")
+        names = {item.name for item in dataclasses.fields(Wish)}
+        for name in data:
+            if name not in names:
+                raise SpecError(f"Unknown part of an order: {name!r}.{suggest(str(name), names)}")
+        wish = Wish(**data)
+        texts = (wish.kind, wish.recipe, wish.over)
+        if not all(isinstance(text, str) for text in texts) or not isinstance(wish.changes, dict):
+            raise SpecError("An order has texts for kind, recipe and over, and a table of changes.")
+        for name, value in wish.changes.items():
+            if not isinstance(value, str | int | float) or len(str(value)) > MOST_TEXT:
+                raise SpecError(f"{name} must be a number or a text of {MOST_TEXT} characters.")
+        return wish
+
+
+def make_specs(wish: Wish, allowed: Sequence[Path], store: Store) -> list[Spec]:
+    """The specs of a wish, checked, with fingerprints of the user's own parts."""
+    if wish.kind not in trainable_kinds():
+        raise SpecError(
+            f"There is no kind of run {wish.kind!r}.{suggest(wish.kind, trainable_kinds())}"
+        )
+    base: Spec = find_recipe(wish.recipe) if wish.recipe else default_of(KINDS[wish.kind])
+    types = {f["name"]: f["type"] for f in _fields_of(type(base))}
+    changes = {name: typed(name, value, types) for name, value in wish.changes.items()}
+    specs = sweep(base.replace(**changes), parse_sweep(wish.over, types))
+    for spec in specs:
+        check_parts(spec, allowed, store)
+        if is_fork(spec):
+            check_fork(spec, store.get(spec.fork.parent))  # type: ignore[attr-defined]
+    specs = [pin_spec(spec) for spec in specs]
+    days = sum(map(estimate_seconds, specs)) / 86_400
+    if not days < MOST_DAYS:
+        raise SpecError(
+            f"This would train for about {days:,.0f} days on one core; the page starts at most "
+            f"{MOST_DAYS:.0f}. Make it smaller, or use `grokscope train`."
+        )
+    return specs
+
+
+def typed(name: str, value: Any, types: Mapping[str, str]) -> Any:
+    """A value as its field takes it; what does not fit is refused by the spec."""
+    kind = types.get(name)
+    if kind in ("whole number", "number") and isinstance(value, str):
+        for number in (int, float):
+            try:
+                return number(value)
+            except ValueError:
+                continue
+    if name in types and kind == "text" and isinstance(value, str) and name.endswith(".measures"):
+        return tuple(value.split())
+    return value
+
+
+def parse_sweep(text: str, types: Mapping[str, str]) -> dict[str, list[Any]]:
+    """`seed=0..4 prior.strength=0.1,1` as lists of values, not too many."""
+    if len(text) > MOST_TEXT:
+        raise SpecError(f"A sweep is described in at most {MOST_TEXT} characters.")
+    over: dict[str, list[Any]] = {}
+    for item in text.split():
+        name, equals, values = item.partition("=")
+        if not equals or not values:
+            raise SpecError(f"A sweep takes name=value,value or name=first..last, not {item!r}.")
+        if span := re.fullmatch(r"(\d{1,10})\.\.(\d{1,10})", values):
+            first, last = map(int, span.groups())
+            if last - first >= MOST_RUNS:
+                raise SpecError(f"{item} has more than {MOST_RUNS} values; the page starts fewer.")
+            over[name] = list(range(first, last + 1))
+        else:
+            over[name] = [typed(name, part, types) for part in values.split(",")]
+    total = math.prod(len(values) for values in over.values())
+    if total > MOST_RUNS:
+        raise SpecError(f"This sweep has {total:,} runs; the page starts at most {MOST_RUNS}.")
+    return over
+
+
+def check_parts(spec: Spec, allowed: Sequence[Path], store: Store) -> None:
+    """Refuse parts and files of the user's own that were not named on the command line: a page in
+    a browser must not decide which code runs here. Teachers and masks bring specs of their own."""
+    waiting, seen = [spec], set()
+    while waiting:
+        one = waiting.pop()
+        seen.add(one.id)
+        for name, place in _named_files(one):
+            if Path(place).expanduser().resolve() not in allowed:
+                raise SpecError(
+                    f"{name} names {place!r}. The lab only uses files of your own that were named "
+                    f"when it was started: grokscope lab --allow {place}"
+                )
+        for needed in one.needs():
+            if needed not in seen:
+                waiting.append(store.get(needed).spec)
+
+
+def _named_files(spec: Spec) -> Iterable[tuple[str, str]]:
+    """Fields that name code or data, by what they look like, whatever the kind of run."""
+    for name, value in flatten(spec.to_dict()):
+        for text in value if isinstance(value, list | tuple) else (value,):
+            if isinstance(text, str) and (
+                ":" in text or "/" in text or "\\" in text or text.endswith((".csv", ".parquet"))
+            ):
+                bare = text.partition("@")[0]
+                yield name, bare.rpartition(":")[0] if ":" in bare else bare

@@ -1,0 +1,47 @@
+// Papers: every claim with its verdicts; the runs behind a verdict are one click away.
+
+import { fill, h, notify, plural } from "./dom.js";
+import { ask } from "./source.js";
+import { change, state } from "./state.js";
+
+export async function showPapers(place) {
+  try {
+    const papers = await ask("papers");
+    const name = state.paper || papers[0]?.name;
+    fill(place, h("p", { class: "hint" }, "Reading the tables …"));
+    const paper = await ask(`papers/${name}`);
+    fill(place, h("article", { class: "paper" },
+      papers.length > 1 && h("nav", { class: "tabs" }, papers.map((one) => h("a", { href: `#view=papers&paper=${one.name}`, "aria-current": one.name === name ? "page" : null }, one.title))),
+      h("p", { class: "kicker" }, paper.reference), h("h1", {}, paper.title), h("p", { class: "lead" }, paper.summary),
+      tally(paper), paper.studies.map((study) => showStudy(paper, study))));
+  } catch (error) {
+    notify(error.message);
+  }
+}
+
+function tally(paper) {
+  const counts = {};
+  for (const { ruling } of paper.studies.flatMap((study) => study.claims).flatMap((claim) => claim.verdicts)) counts[ruling] = (counts[ruling] ?? 0) + 1;
+  return h("p", {}, Object.entries(counts).map(([ruling, count]) => h("span", { class: `chip ${ruling.replace(" ", "-")}` }, `${count} ${ruling}`)));
+}
+
+function showStudy(paper, study) {
+  const judged = study.claims.filter((claim) => claim.verdicts.length);
+  return h("section", { class: "study" }, h("p", { class: "kicker" }, study.source), h("h2", {}, study.title),
+    h("details", {}, h("summary", { class: "soft" }, "What the paper says, what we do"), h("p", {}, study.paper_says), h("p", {}, study.how)),
+    study.scales.map((scale) => h("details", { class: "drawing", ontoggle: (event) => {
+      if (event.target.open && !event.target.querySelector("img")) event.target.append(h("img", { src: `/api/papers/${paper.name}/${study.name}-${scale}.svg`, alt: `${study.title} (${scale})` }));
+    } }, h("summary", { class: "soft" }, `Figure, ${scale} scale`))),
+    judged.length === 0 && h("p", { class: "soft" }, "Not run yet."),
+    judged.map((claim) => h("div", { class: "claim" }, h("p", {}, claim.sentence),
+      h("ul", {}, claim.verdicts.map((verdict) => h("li", {},
+        h("span", { class: `chip ${verdict.ruling.replace(" ", "-")}` }, verdict.ruling), h("b", {}, verdict.where), " ",
+        h("span", { class: "soft" }, verdict.effect), " ", behind(verdict)))))));
+}
+
+function behind(verdict) {
+  const { runs } = verdict;
+  if (!verdict.here) return h("span", { class: "soft small" }, `${plural(runs.length, "run")}, none in this store`);
+  return h("button", { class: "quiet small", onclick: () => change({ view: "runs", runs: runs.slice(0, 60), focus: runs[0], where: "", at: "" }) },
+    `${verdict.here} of ${plural(runs.length, "run")} here ›`);
+}

@@ -1,0 +1,122 @@
+// The list of runs: filter, arms (all fields equal but the seed), choice.
+
+import { armColour, fill, h, later, notify, percent, plural, renew, whole } from "./dom.js";
+import { ask, frozen } from "./source.js";
+import { change, state } from "./state.js";
+
+const MOST_ARMS = 150; // of one page of the list
+let listed = [];
+let shown = MOST_ARMS;
+const opened = new Set();
+let trouble = "";
+
+export async function loadList() {
+  try {
+    const found = await ask(`runs${!frozen && state.where ? `?where=${encodeURIComponent(state.where)}` : ""}`);
+    listed = found.runs;
+    trouble = "";
+    if (found.errors?.length) notify(found.errors.at(-1));
+  } catch (error) {
+    trouble = error.message;
+  }
+  return listed;
+}
+
+export const lineOf = (run) => listed.find((line) => line.run === run);
+export const allLines = () => listed;
+
+export function armsOf(lines) {
+  const arms = new Map();
+  for (const line of lines) {
+    if (!arms.has(line.arm)) arms.set(line.arm, []);
+    arms.get(line.arm).push(line);
+  }
+  for (const members of arms.values()) members.sort((a, b) => a.seed - b.seed);
+  return [...arms.values()];
+}
+
+export function makeList() {
+  const filter = h("input", {
+    id: "filter", type: "search", placeholder: "prior_strength > 1 and grokked is null", value: state.where,
+    "aria-label": "Filter, as in grokscope runs --where", spellcheck: "false", autocomplete: "off", maxlength: "500",
+    disabled: Boolean(frozen), oninput: later((event) => change({ where: event.target.value }, true), 300),
+  });
+  const place = h("div", { class: "arms" });
+  const words = h("p", { class: "soft small", role: "status" });
+  const element = h("aside", { class: "list", "aria-label": "Runs" },
+    h("details", { class: "drawer", open: matchMedia("(min-width: 821px)").matches },
+      h("summary", {}, "Runs"), filter, words, place));
+  return { element, draw: () => drawList(place, words) };
+}
+
+function drawList(place, words) {
+  renew(place, [listed.map((line) => ({ ...line, changed: 0 })), state.runs, state.focus, state.where, [...opened], shown, trouble], () => lines(place, words));
+}
+
+function lines(place, words) {
+  const arms = armsOf(listed);
+  const chosen = state.runs.length ? ` · ${state.runs.length} chosen` : "";
+  fill(words, trouble || `${plural(listed.length, "run")} in ${plural(arms.length, "arm")}${chosen}`,
+    state.runs.length > 1 && h("button", { class: "quiet", onclick: () => change({ runs: state.runs.slice(0, 1) }) }, "clear"));
+  words.classList.toggle("wrong", Boolean(trouble));
+  if (!listed.length && !trouble) {
+    return h("p", { class: "soft" }, state.where ? "No run fits." : "No runs yet. ", !state.where && h("a", { href: "#view=new" }, "Start one."));
+  }
+  const colours = armColours();
+  return [arms.slice(0, shown).map((members) => drawArm(members, colours)),
+    arms.length > shown && h("button", { onclick: () => { shown += MOST_ARMS; drawList(place, words); } }, `Show more of ${arms.length}`)];
+}
+
+// Arms of chosen runs have the colours that they have in the plots.
+export function armColours() {
+  const order = [...new Set(state.runs.map((run) => lineOf(run)?.arm).filter(Boolean))];
+  return new Map(order.map((arm, index) => [arm, armColour(index)]));
+}
+
+function drawArm(members, colours) {
+  const { arm, label } = members[0];
+  const ids = members.map((line) => line.run);
+  const all = ids.every((run) => state.runs.includes(run));
+  const grokked = members.filter((line) => line.grokked !== null);
+  const single = members.length === 1;
+  const open = opened.has(arm) || (!single && ids.some((run) => state.runs.includes(run)) && !all);
+  const summary = single ? null : h("span", { class: "soft small" }, `${grokked.length} of ${members.length} grokked`);
+  return h("section", { class: "arm", style: { "--arm": colours.get(arm) ?? "transparent" } },
+    h("div", { class: "armhead" },
+      h("input", { type: "checkbox", checked: all, "aria-label": `Compare ${label}`, onchange: () => toggle(ids, !all) }),
+      h("button", { class: "plain", title: label, onclick: () => change({ runs: ids, focus: ids[0], at: "", view: "runs" }) },
+        h("span", { class: "label" }, label), single ? statusOf(members[0]) : summary),
+      !single && h("button", { class: "quiet", "aria-expanded": String(open), "aria-label": "Seeds",
+        onclick: () => { opened.has(arm) ? opened.delete(arm) : opened.add(arm); change({}, true); } }, open ? "▾" : "▸")),
+    open && !single && h("ul", {}, members.map((line) => drawMember(line))));
+}
+
+function drawMember(line) {
+  const chosen = state.runs.includes(line.run);
+  return h("li", { class: line.run === state.focus ? "focus" : "" },
+    h("input", { type: "checkbox", checked: chosen, "aria-label": `Compare seed ${line.seed}`, onchange: () => toggle([line.run], !chosen) }),
+    h("button", { class: "plain", onclick: () => change({ runs: [line.run], focus: line.run, at: "" }) }, `seed ${line.seed}`, statusOf(line)));
+}
+
+function toggle(ids, on) {
+  const rest = state.runs.filter((run) => !ids.includes(run));
+  const runs = on ? [...rest, ...ids] : rest;
+  change({ runs, focus: runs.includes(state.focus) ? state.focus : (runs[0] ?? "") });
+}
+
+export function statusOf(line) {
+  const words = {
+    running: "under way", stopped: "stopped", failed: "failed",
+    finished: line.grokked !== null && line.grokked !== undefined ? `grokked ${whole(line.grokked)}` : `test ${percent(line.test)}`,
+  };
+  const mark = line.status === "finished" && line.grokked !== null ? "grokked" : line.status;
+  return h("span", { class: `status ${mark}` }, words[line.status] ?? line.status);
+}
+
+// The run above or below the one in focus, for the keyboard.
+export function step(by) {
+  const order = armsOf(listed).flat();
+  const place = order.findIndex((line) => line.run === state.focus);
+  const next = order[Math.min(Math.max(place + by, 0), order.length - 1)];
+  if (next) change({ runs: [next.run], focus: next.run, at: "" });
+}

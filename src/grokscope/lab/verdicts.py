@@ -1,0 +1,86 @@
+"""Papers in the lab: every claim with its verdicts, and the runs behind each of them."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from grokscope.claims.evidence import Sample
+from grokscope.claims.reproduction import read_all
+from grokscope.claims.studies import Claim, Study
+from grokscope.errors import SpecError
+from grokscope.pages.book import Book
+from grokscope.pages.paper import draw_together
+from grokscope.papers import PAPERS, find_paper
+from grokscope.store import Store
+
+
+def list_papers() -> list[dict[str, str]]:
+    papers = [find_paper(name) for name in PAPERS]
+    return [{"name": p.name, "title": p.title, "reference": p.reference} for p in papers]
+
+
+@cache
+def read_book(name: str, results: Path) -> Book:
+    """Judging takes seconds, and the tables change only when the paper is reproduced again."""
+    paper = find_paper(name)
+    return Book.read(paper, read_all(paper, results))
+
+
+def describe_paper(name: str, results: Path, store: Store) -> dict[str, Any]:
+    """A paper's story and its claims. Of each verdict the runs are named, and how many of them
+    this store has."""
+    book, known = read_book(name, results), set(store.ids())
+    paper = book.paper
+    return {
+        "name": paper.name,
+        "title": paper.title,
+        "reference": paper.reference,
+        "summary": paper.summary,
+        "studies": [
+            {
+                "name": study.name,
+                "source": study.source,
+                "title": study.title,
+                "paper_says": study.paper_says,
+                "how": study.how,
+                "scales": [s for s, p in book.studies[study.name].items() if p.evidence.present],
+                "claims": [
+                    {"sentence": claim.says, "verdicts": _verdicts(book, study, claim, known)}
+                    for claim in study.claims
+                ],
+            }
+            for study in paper.studies
+        ],
+    }
+
+
+def _verdicts(book: Book, study: Study, claim: Claim, known: set[str]) -> list[dict[str, Any]]:
+    found = []
+    for cell in book.cells(study, claim):
+        sample = book.studies[study.name][cell.scale].evidence.samples[cell.regime]
+        runs = _runs_behind(claim, sample)
+        found.append(
+            {
+                "where": cell.where,
+                "ruling": cell.ruling,
+                "effect": cell.detail,
+                "runs": runs,
+                "here": sum(run in known for run in runs),
+            }
+        )
+    return found
+
+
+def _runs_behind(claim: Claim, sample: Sample) -> list[str]:
+    arms = [sample.arms[name] for name in claim.test.needs(sample) if name in sample.arms]
+    return list(dict.fromkeys(spec.id for arm in arms for spec in arm.specs))
+
+
+def draw_study(name: str, study: str, scale: str, results: Path) -> str:
+    """The figure of a study at one scale, as SVG."""
+    part = read_book(name, results).studies.get(study, {}).get(scale)  # type: ignore[call-overload]
+    if part is None or not part.panels:
+        raise SpecError(f"{name} has no figure of {study!r} at the scale {scale!r}.")
+    return draw_together(part.drawings)

@@ -1,0 +1,226 @@
+"""One run as the page shows it: where it stands, what has happened, and its rows as numbers."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from grokscope.draw import theme
+from grokscope.draw.glossary import measure_of
+from grokscope.draw.reading import Reading
+from grokscope.draw.words import count
+from grokscope.pages import facts
+from grokscope.pages.reading import read_run
+from grokscope.spec import flatten
+from grokscope.store import CURVE, Run, describe
+
+if TYPE_CHECKING:
+    import polars as pl
+
+# Plots that are always looked for; a plot without any of its measures is left out.
+PLOTS: dict[str, tuple[str, ...]] = {
+    "Accuracy": ("train_accuracy", "test_accuracy"),
+    "Loss": ("train_loss", "test_loss"),
+    "Divergence of attention from the truth": ("divergence",),
+    "Weakest weight on what matters": ("weakest_q10", "weakest_min"),
+    "Gradient on attention": ("logit_gradient_mean", "interaction_gradient"),
+    "Norms": ("parameter_norm", "mlp_norm"),
+    "Lipschitz bound of the MLP": ("lipschitz_bound",),
+}
+STARVED = 10.0  # a gradient that has fallen to less than a tenth starves attention
+GRADIENTS = ("interaction_gradient", "logit_gradient_mean")
+
+
+def describe_plots() -> list[dict[str, Any]]:
+    """What the page needs to know of each plot."""
+    return [
+        {
+            "title": title,
+            "log": measure_of(columns[0]).scale == "log",
+            "share": measure_of(columns[0]).scale == "share",
+            "measures": [describe_measure(name, place) for place, name in enumerate(columns)],
+        }
+        for title, columns in PLOTS.items()
+    ]
+
+
+def describe_measure(column: str, place: int) -> dict[str, Any]:
+    """Measures without a colour of their own get those of arms, so that two can be told apart."""
+    measure = measure_of(column)
+    plain = measure.colour == measure_of("").colour
+    return {
+        "column": column,
+        "label": measure.label,
+        "colour": theme.arm_colour(place) if plain else measure.colour,
+        "help": measure.definition,
+    }
+
+
+def describe_run(run: Run) -> dict[str, Any]:
+    """A run under way is told from its rows so far, by the rules of one that has ended."""
+    reading = read_run(run)
+    spec = run.about
+    headline, sentences = facts.judge([reading])
+    return {
+        "run": run.id,
+        "kind": spec.kind_name,
+        "trained": bool(spec.problem),
+        "subject": reading.subject,
+        "label": describe(spec),
+        "status": reading.status,
+        "seed": spec.seed,
+        "epochs": reading.epochs,
+        "budget": spec.training.epochs,
+        "rows": len(reading.curve),
+        "unit": reading.unit,
+        "seconds": round(reading.seconds, 1),
+        "headline": headline,
+        "sentences": sentences,
+        "events": tell_events(reading),
+        "times": {name: event.epoch for name, event in reading.events.items()},
+        "phases": [
+            {
+                "name": phase.name,
+                "start": phase.start,
+                "end": phase.end,
+                "rule": phase.rule,
+                "colour": theme.kind_colour(theme.PHASES, phase.name),
+            }
+            for phase in reading.phases
+            if phase.found
+        ],
+        "thresholds": {name: value for name, value in reading.thresholds.items() if value},
+        "positions": [{"name": name, "informative": marked} for name, marked in reading.positions],
+        "snapshots": run.snapshots,
+        "fields": dict(flatten(spec.to_dict())),
+        "changed": spec.changed(),
+        "command": command_of(run),
+        "best": best_of(reading.curve),
+    }
+
+
+def command_of(run: Run) -> str:
+    """What to type to train the same run."""
+    if not run.about.problem:
+        return ""
+    words = [f"--{name} {value}" for name, value in run.about.changed().items()]
+    return " ".join(["grokscope train laptop", *words])
+
+
+def best_of(curve: pl.DataFrame) -> dict[str, float]:
+    """The best value of each measure that has a better side, since the last one may not be it."""
+    sides = {"test_accuracy": "max", "test_loss": "min", "divergence": "min"}
+    found = {}
+    for name, side in sides.items():
+        values = curve[name].drop_nans().drop_nulls() if name in curve.columns else None
+        if values is not None and len(values):
+            found[name] = float(getattr(values, side)())
+    return found
+
+
+def tell_events(reading: Reading) -> list[dict[str, Any]]:
+    """What has happened so far, in words, in the order in which it did."""
+    events: list[tuple[int, str]] = []
+    unit, curve = reading.unit, reading.curve
+    times = {name: event.epoch for name, event in reading.events.items()}
+    memorised, grokked = times.get("memorised"), times.get("grokked")
+    for name, epoch in times.items():
+        if epoch is not None:
+            late = ""
+            if name == "grokked" and memorised is not None and epoch > memorised:
+                late = f", {count(epoch - memorised, unit)} after it had memorised"
+            events.append((epoch, f"{name} at {epoch:,}{late}"))
+    starved = _starved(curve, memorised, grokked)
+    if starved is not None:
+        epoch, factor = starved
+        words = f"attention is starved: the task's gradient on it fell {factor:,.0f}-fold"
+        events.append((epoch, words))
+    words_of = {
+        "resurgence": "attention moves again: its divergence begins to fall",
+        "grokking": "test accuracy begins to rise",
+    }
+    for phase in reading.phases:
+        if phase.name in words_of and phase.start is not None:
+            events.append((phase.start, f"{words_of[phase.name]} at {phase.start:,}"))
+    if (right := _first(curve, "structure_share", 0.99)) is not None:
+        events.append((right, f"attention is right for 99 % of the inputs from {right:,} on"))
+    if reading.status == "failed":
+        epoch = reading.failed_at or 0
+        events.append((epoch, f"failed at {epoch:,}: its numbers are no longer finite"))
+    return [{"epoch": epoch, "text": text} for epoch, text in sorted(events, key=lambda e: e[0])]
+
+
+def _starved(
+    curve: pl.DataFrame, memorised: int | None, grokked: int | None
+) -> tuple[int, float] | None:
+    """From when on, and by which factor, the gradient on attention had fallen between its peak
+    before memorisation and its low after it, if the fall starves attention."""
+    name = next((n for n in GRADIENTS if n in curve.columns and curve[n].is_finite().any()), None)
+    if memorised is None or name is None:
+        return None
+    epochs, values = curve["epoch"].to_numpy(), curve[name].to_numpy().astype(float)
+    end = grokked if grokked is not None else epochs[-1]
+    before = values[(epochs <= memorised) & np.isfinite(values)]
+    after = (epochs > memorised) & (epochs <= end) & np.isfinite(values)
+    if not len(before) or not after.any():
+        return None
+    peak, low = before.max(), values[after].min()
+    if low <= 0 or peak / low < STARVED:
+        return None
+    first = epochs[after & (values <= peak / STARVED)][0]
+    return int(first), float(peak / low)
+
+
+def _first(curve: pl.DataFrame, column: str, least: float) -> int | None:
+    """First epoch from which a column stays at or above `least` up to the last row."""
+    if column not in curve.columns or not len(curve):
+        return None
+    low = np.flatnonzero(~(curve[column].to_numpy() >= least))
+    first = int(low[-1]) + 1 if len(low) else 0
+    return int(curve["epoch"][first]) if first < len(curve) else None
+
+
+# Rows
+
+
+def pack_rows(run: Run, begin: int) -> bytes:
+    """Every row from the `begin`-th on, as numbers: a JSON head with its length before it, `epoch`
+    in 64 bits, then each measure in 32 bits, column by column."""
+    curve = run.curve if (run.path / CURVE).exists() else None
+    total = 0 if curve is None else len(curve)
+    if begin > total:  # the run was begun again
+        begin = 0
+    columns: dict[str, np.ndarray] = {}
+    if curve is not None:
+        part = curve[begin:]
+        for name in part.columns:
+            if name != "epoch":
+                columns[name] = _numbers(part[name])
+    head: Mapping[str, Any] = {
+        "from": begin,
+        "rows": total - begin,
+        "columns": [
+            {"name": name, "width": array.shape[1] if array.ndim > 1 else 0}
+            for name, array in columns.items()
+        ],
+    }
+    text = json.dumps(head).encode()
+    text += b" " * (-(len(text) + 4) % 8)  # numbers start at a multiple of 8
+    epochs = np.zeros(0) if curve is None else curve["epoch"][begin:].to_numpy()
+    parts = [struct.pack("<I", len(text)), text, epochs.astype("<f8").tobytes()]
+    return b"".join([*parts, *(array.astype("<f4").tobytes() for array in columns.values())])
+
+
+def _numbers(column: pl.Series) -> np.ndarray:  # (rows,) or (rows, width)
+    if not column.dtype.is_nested():
+        return column.to_numpy()
+    rows = column.to_list()
+    width = max((len(row) for row in rows if row), default=0)
+    padded = np.full((len(rows), width), np.nan, np.float32)
+    for index, row in enumerate(rows):
+        padded[index, : len(row or ())] = row or ()
+    return padded

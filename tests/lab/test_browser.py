@@ -1,0 +1,232 @@
+"""The page in a real browser: start a run, see it grok, scrub, compare, reload, stop and resume,
+share, and stay quiet before hostile names. Skipped where there is no chromium."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import grokscope as gs
+from grokscope.lab.server import Lab, make_server
+
+playwright = pytest.importorskip(
+    "playwright.sync_api", reason="the lab's page is tested with playwright (extra `dev`)"
+)
+CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
+pytestmark = pytest.mark.skipif(
+    not Path(CHROMIUM).exists(),
+    reason="no chromium here: `apt-get install chromium` lets the lab's page be tested",
+)
+FLAGS = (
+    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+)
+expect = playwright.expect
+expect.set_options(timeout=180_000)  # the machine may be busy
+HOSTILE = "<img src=x onerror=\"document.title='owned'\"></script>"
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory, trained: list[gs.Run]) -> Iterator[str]:
+    """A lab on a copy of the trained runs, with one hostile name more."""
+    store = gs.Store(tmp_path_factory.mktemp("browser") / "runs")
+    shutil.copytree(trained[0].path.parent, store.root)
+    store.begin(gs.spec.ObservedSpec(HOSTILE, settings={"note": HOSTILE}))
+    lab = Lab(store, Path("no-results"))
+    server, link = make_server(lab, 0)
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    while not server.started:
+        time.sleep(0.02)
+    yield link
+    for run in lab.orders.under_way():  # a test may have failed
+        lab.orders.stop(run)
+    server.should_exit = True
+    thread.join(10)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def page(browser, address):
+    """Opened with the link; whatever the browser complains of fails the test."""
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    page = context.new_page()
+    complaints: list[str] = []
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on("console", lambda m: complaints.append(m.text) if m.type == "error" else None)
+    page.goto(address)
+    page.complaints = complaints
+    yield page
+    expected = [c for c in complaints if "422" in c]  # refusals that a test has asked for
+    assert complaints == expected
+    context.close()
+
+
+def go(page, address: str, view: str) -> None:
+    page.goto(address.partition("?")[0] + view)
+    page.reload()
+
+
+def test_the_token_is_gone_from_the_address(page, address) -> None:
+    expect(page.locator("#headline")).to_be_visible()
+    assert "token" not in page.url
+    assert page.evaluate("document.cookie") == ""
+
+
+def test_a_clone_is_started_seen_to_grok_and_scrubbed(page, address, trained) -> None:
+    go(page, address, f"#view=new&from={trained[0].id}")
+    page.fill("[name='task.modulus']", "1")
+    expect(page.locator("#answer")).to_contain_text("task.modulus is 1; it must be at least 2.")
+    expect(page.locator("#start")).to_be_disabled()
+    page.fill("[name='task.modulus']", "13")
+    expect(page.locator("#answer")).to_contain_text("finished")
+    page.fill("[name='seed']", "2")
+    expect(page.locator("#answer")).to_contain_text("1 run, to train")
+    page.click("#start")
+    expect(page.locator("#headline")).to_contain_text("Grokked at epoch")
+    expect(page.locator("#events")).to_contain_text("memorised at")
+    expect(page.locator("#events")).to_contain_text("after it had memorised")
+    expect(page.locator(".plots figure")).to_have_count(7)
+    pictures = page.locator(".pictures")
+    expect(pictures).to_have_attribute("data-epoch", "final")
+    expect(pictures.locator("figure")).to_have_count(3)
+    page.locator("body").press("ArrowLeft")
+    expect(pictures).to_have_attribute("data-epoch", "360")
+    for _ in range(9):
+        page.locator("body").press("ArrowLeft")
+    expect(pictures).to_have_attribute("data-epoch", "0")
+    expect(page.locator(".slider output")).to_have_text("epoch 0")
+    expect(page.locator(".plots .reading").first).to_contain_text("0: ")
+    assert "at=0" in page.url
+    page.reload()
+    expect(pictures).to_have_attribute("data-epoch", "0")
+    grid = page.locator("canvas.square").nth(1)
+    grid.click(position={"x": 8, "y": 8})
+    expect(page.locator(".examples tr")).to_have_count(1)
+    assert "examples=" in page.url
+
+
+def test_arms_are_compared_with_their_members(page, address, trained) -> None:
+    names = ",".join(run.id for run in trained)
+    go(page, address, f"#view=runs&runs={names}")
+    expect(page.locator(".compare tr.total")).to_have_count(2)
+    expect(page.locator(".compare tr.member")).to_have_count(4)
+    expect(page.locator("#differences tbody tr")).to_have_count(1)
+    expect(page.locator("#differences")).to_contain_text("prior.kind")
+    page.locator(".compare tr.member button").last.click()
+    expect(page.locator(".kicker").first).to_contain_text(trained[-1].id[:8])
+    page.click("#logx")
+    assert "x=log" in page.url
+    page.fill("#filter", "prior_kind = 'oracle'")
+    expect(page.locator(".list [role=status]")).to_contain_text("2 runs in 1 arm")
+    page.fill("#filter", "prior_kind like (select 1)")
+    expect(page.locator(".list .wrong")).to_contain_text("No run has 'select'")
+
+
+def test_a_run_is_stopped_and_resumed(page, address, trained) -> None:
+    go(page, address, f"#view=new&from={trained[0].id}")
+    page.fill("[name='training.epochs']", "300000")
+    page.fill("[name='training.log_every']", "100")
+    expect(page.locator("#answer")).to_contain_text("1 run, to train")
+    page.click("#start")
+    expect(page.locator("#events")).to_contain_text("memorised at")  # rows arrive while it trains
+    expect(page.locator(".kicker .status")).to_have_text("under way")
+    page.click("#stop")
+    expect(page.locator("#resume")).to_be_visible()
+    expect(page.locator(".kicker .status")).to_contain_text("stopped")
+    page.click("#resume")
+    expect(page.locator("#stop")).to_be_visible()
+    page.click("#stop")
+    expect(page.locator("#resume")).to_be_visible()
+
+
+def test_a_run_is_forked_beside_its_parent(page, address, trained) -> None:
+    parent = trained[0]
+    go(page, address, f"#view=runs&runs={parent.id}&focus={parent.id}&at=180")
+    expect(page.locator(".slider output")).to_have_text("epoch 180")
+    page.click("#fork")
+    expect(page.locator("h1")).to_contain_text("at epoch 180")
+    page.fill("[name='model.width']", "16")
+    expect(page.locator("#answer")).to_contain_text("model must stay as it is")
+    page.fill("[name='model.width']", "32")
+    page.select_option("[name='prior.kind']", "oracle")
+    expect(page.locator("#answer")).to_contain_text("1 run, to train")
+    page.click("#start")
+    expect(page.locator(".compare tr.total")).to_have_count(2)
+    expect(page.locator("#differences")).to_contain_text("fork.epoch")
+    expect(page.locator(".kicker .status").first).to_have_text("finished")
+
+
+def test_a_shared_view_works_offline(browser, page, address, trained, tmp_path) -> None:
+    go(page, address, f"#view=runs&runs={trained[2].id}&focus={trained[2].id}&at=180")
+    expect(page.locator(".pictures")).to_have_attribute("data-epoch", "180")
+    with page.expect_download() as download:
+        page.click("#share")
+    file = tmp_path / "shared.html"
+    download.value.save_as(file)
+    assert "unsafe" not in file.read_text()
+    context = browser.new_context(offline=True)
+    alone = context.new_page()
+    complaints: list[str] = []
+    alone.on("pageerror", lambda error: complaints.append(str(error)))
+    alone.on("console", lambda m: complaints.append(m.text) if m.type == "error" else None)
+    alone.on("request", lambda r: complaints.append(r.url) if r.url.startswith("http") else None)
+    alone.goto(file.as_uri())
+    headline = page.locator("#headline").inner_text()
+    expect(alone.locator("#headline")).to_have_text(headline)
+    expect(alone.locator(".plots canvas")).to_have_count(7)
+    expect(alone.locator(".pictures")).to_have_attribute("data-epoch", "180")
+    alone.locator("body").press("ArrowLeft")
+    expect(alone.locator(".pictures")).to_have_attribute("data-epoch", "90")
+    assert complaints == []
+    context.close()
+
+
+def test_hostile_names_stay_text(page, address) -> None:
+    go(page, address, "#view=runs&where=status%20%3D%20'partial'")
+    label = page.locator(".arm .label", has_text="<img src=x")
+    expect(label.first).to_be_visible()
+    label.first.click()
+    expect(page.locator(".kicker").first).to_contain_text("<img src=x onerror=")
+    assert page.locator("img").count() == 0
+    assert page.title() == "grokscope lab"
+
+
+@pytest.mark.parametrize("view", ["#view=runs&runs={run}", "#view=new", "#view=runs&runs={both}"])
+def test_a_phone_shows_everything_in_its_width(page, address, trained, view) -> None:
+    page.set_viewport_size({"width": 420, "height": 800})
+    both = f"{trained[0].id},{trained[2].id}"
+    go(page, address, view.replace("{run}", trained[0].id).replace("{both}", both))
+    expect(page.locator("#headline, #start").first).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 420
+
+
+def test_keys_do_what_they_say(page, address, trained) -> None:
+    go(page, address, f"#view=runs&runs={trained[0].id}")
+    expect(page.locator("#headline")).to_be_visible()
+    body = page.locator("body")
+    body.press("?")
+    expect(page.locator("#keys")).to_be_visible()
+    page.keyboard.press("Escape")
+    body.press("j")
+    expect(page).not_to_have_url(re.compile(f"runs={trained[0].id}"))
+    body.press("/")
+    expect(page.locator("#filter")).to_be_focused()
+    page.keyboard.press("Escape")
+    body.press("t")
+    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+    body.press("n")
+    expect(page.locator("#start")).to_be_enabled()

@@ -1,0 +1,298 @@
+"""What the page can ask: lists, runs, rows, pictures, forms, orders."""
+
+from __future__ import annotations
+
+import json
+import struct
+import time
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from starlette.testclient import TestClient
+
+import grokscope as gs
+from grokscope.lab import autopsy, forms, scrubbing
+from grokscope.lab.feed import Feed
+from grokscope.lab.orders import Orders
+from grokscope.lab.watching import tell_events
+from grokscope.pages.reading import read_run
+from grokscope.spec import flatten
+
+
+def unpack(data: bytes) -> dict[str, np.ndarray]:
+    """The page's own reading of rows, in Python."""
+    size = struct.unpack("<I", data[:4])[0]
+    head = json.loads(data[4 : 4 + size])
+    place, rows = 4 + size, head["rows"]
+    found = {"epoch": np.frombuffer(data, "<f8", rows, place)}
+    place += 8 * rows
+    for column in head["columns"]:
+        width = column["width"] or 1
+        found[column["name"]] = np.frombuffer(data, "<f4", rows * width, place)
+        place += 4 * rows * width
+    assert place == len(data)
+    return found
+
+
+def test_rows_are_the_curve_and_only_new_ones_are_sent(client, trained) -> None:
+    curve = trained[0].curve
+    every = unpack(client.get(f"/api/rows/{trained[0].id}").content)
+    assert set(every) == set(curve.columns)
+    np.testing.assert_array_equal(every["epoch"], curve["epoch"].to_numpy())
+    np.testing.assert_array_equal(every["test_loss"], curve["test_loss"].to_numpy())
+    np.testing.assert_array_equal(every["attention"], np.ravel(curve["attention"].to_list()))
+    some = unpack(client.get(f"/api/rows/{trained[0].id}?from=3").content)
+    np.testing.assert_array_equal(some["epoch"], curve["epoch"].to_numpy()[3:])
+    again = unpack(client.get(f"/api/rows/{trained[0].id}?from=999").content)
+    np.testing.assert_array_equal(again["epoch"], every["epoch"])  # it was begun again
+
+
+def test_runs_are_listed_in_arms_and_filtered_as_on_the_command_line(client, trained, lab) -> None:
+    every = client.get("/api/runs").json()["runs"]
+    assert {line["run"] for line in every} == {run.id for run in trained}
+    arms = {line["run"]: line["arm"] for line in every}
+    without, prior = trained[:2], trained[2:]
+    assert arms[without[0].id] == arms[without[1].id] != arms[prior[0].id] == arms[prior[1].id]
+    assert {line["label"] for line in every} == {"no prior", "oracle prior"}
+    for where in ("prior_kind = 'oracle' and seed = 1", "test_accuracy >= 0 and not (seed in (0))"):
+        found = client.get("/api/runs", params={"where": where}).json()["runs"]
+        by_store = lab.store.sql(f"select run from runs where {where}")["run"].to_list()
+        assert sorted(line["run"] for line in found) == sorted(by_store)
+        assert by_store
+
+
+def test_hostile_names_and_damaged_runs_do_no_harm(client, lab, store, tmp_path) -> None:
+    name = "<img src=x onerror=alert(1)></script>"
+    lab.store.begin(gs.spec.ObservedSpec(name, settings={"<b>": "'\"; --"}))
+    broken = lab.store.root / "0123456789abcdef"
+    broken.mkdir()
+    (broken / "spec.json").write_text('{"kind": ["x"], "seed": {}}')
+    try:
+        listed = client.get("/api/runs").json()["runs"]
+        found = next(line for line in listed if line["kind"] == "observed")
+        assert found["label"].startswith(name)
+        assert broken.name not in {line["run"] for line in listed}
+        detail = client.get(f"/api/run/{found['run']}")
+        assert detail.json()["subject"] == name
+        assert detail.headers["content-type"] == "application/json"
+        assert client.get(f"/api/run/{broken.name}").status_code in (404, 422)
+    finally:
+        for path in (broken, lab.store.root / found["run"]):
+            lab.store.set_aside(path)
+
+
+def test_a_run_is_told_in_words(client, trained) -> None:
+    found = client.get(f"/api/run/{trained[2].id}").json()
+    assert found["snapshots"] == trained[2].snapshots
+    assert len(found["snapshots"]) == 5
+    assert found["fields"] == json.loads(json.dumps(dict(flatten(trained[2].spec.to_dict()))))
+    assert found["headline"]
+    assert sorted(found["arm"]) == sorted(run.id for run in trained[2:])
+    assert [p["informative"] for p in found["positions"]] == [True, False, True, False, False]
+
+
+def test_events_say_when_attention_is_starved(trained) -> None:
+    import dataclasses
+
+    import polars as pl
+
+    from grokscope.draw.reading import Event
+
+    epochs = [0, 25, 50, 75, 100]
+    curve = pl.DataFrame({"epoch": epochs, "interaction_gradient": [1.0, 8.0, 4.0, 0.5, 0.2]})
+    event = Event("train_accuracy", 0.99, 3, 50, 100)
+    reading = dataclasses.replace(
+        read_run(trained[0]), curve=curve, events={"memorised": event}, phases=()
+    )
+    texts = [event["text"] for event in tell_events(reading)]
+    assert texts == [
+        "memorised at 50",
+        "attention is starved: the task's gradient on it fell 40-fold",
+    ]
+
+
+def test_pictures_agree_with_the_rows(client, trained, lab) -> None:
+    """The grid counts what the curve says is right, at every kept moment."""
+    run = trained[2]
+    curve = {row["epoch"]: row for row in run.curve.iter_rows(named=True)}
+    data = gs.build_task(run.spec.task, run.spec.seed)
+    for epoch in [*run.snapshots, "final"]:
+        found = client.get(f"/api/snapshot/{run.id}/{epoch}").json()
+        row = curve[450 if epoch == "final" else epoch]
+        cells = found["grid"]["cells"]
+        assert len(cells) == 13 * 13
+        right = cells.count("3") + cells.count("5")
+        assert right / len(data.test) == pytest.approx(row["test_accuracy"])
+        assert cells.count("1") / len(data.train) == pytest.approx(row["train_accuracy"])
+        assert cells.count("5") + cells.count("6") == data.mirrored.sum()
+        for example in found["examples"]:
+            a, b = example["operands"]
+            assert example["label"] == (a + b) % 13
+            assert example["right"] == (example["answer"] == example["label"])
+            np.testing.assert_allclose(np.sum(example["attention"], axis=1), 1, atol=1e-3)
+    chosen = client.get(f"/api/snapshot/{run.id}/final?examples=5,7").json()["examples"]
+    assert [example["example"] for example in chosen] == [5, 7]
+    assert client.get(f"/api/snapshot/{run.id}/7").status_code == 404
+
+
+def test_a_circle_is_seen_as_a_circle() -> None:
+    """Embeddings that stand on a circle of frequency 3 come out on it, in their order."""
+    p, k, rng = 17, 3, np.random.default_rng(0)
+    axes, _ = np.linalg.qr(rng.normal(size=(8, 2)))
+    angle = 2 * np.pi * k * np.arange(p) / p
+    embedding = np.stack([np.cos(angle), np.sin(angle)], axis=1) @ axes.T + rng.normal(size=8)
+    plane = scrubbing.plane_of(embedding, np.arange(p))["planes"][0]
+    assert plane["frequency"] == k
+    assert plane["share"] == pytest.approx(1, abs=1e-6)
+    points = np.array(plane["points"])
+    np.testing.assert_allclose(np.hypot(*points.T), 1, atol=1e-3)
+    np.testing.assert_allclose(np.unwrap(np.arctan2(*points.T[::-1])), angle, atol=2e-3)
+    assert scrubbing.plane_of(embedding, np.zeros(0, int)) is None
+
+
+def test_the_form_has_every_field_with_its_help(client) -> None:
+    form = client.get("/api/about").json()["form"]
+    fields = {field["name"]: field for field in form["kinds"]["routing"]}
+    assert set(fields) == set(dict(flatten(gs.RunSpec().to_dict())))
+    assert fields["prior.strength"]["help"] == "Multiplies the penalty: lambda."
+    assert fields["prior.kind"]["choices"][0] == "none"
+    assert fields["task.bits"]["only"] == ["parity", "parity_stream"]
+    assert all(field["help"] for name, field in fields.items() if name != "interventions.mask")
+    assert set(form["recipes"]) >= {*gs.RECIPES, *(set(form["kinds"]) - {"routing"})}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"task.modulus": "1"},
+        {"task.modulus": "many"},
+        {"prior.kind": "strong"},
+        {"task.bits": "3"},
+        {"optimiser.lr": "-1"},
+        {"model.width": "7", "model.heads": "2"},
+        {"task.colour": "red"},
+    ],
+)
+def test_refusals_are_the_sentences_of_the_command_line(client, changes) -> None:
+    numbers = {n: int(v) if v.lstrip("-").isdigit() else v for n, v in changes.items()}
+    with pytest.raises(gs.SpecError) as refused:
+        gs.RunSpec().replace(**numbers)
+    answer = client.post("/api/check", json={"changes": changes})
+    assert answer.json()["error"] == str(refused.value)
+
+
+def test_a_plan_says_what_the_store_has(client, trained, small) -> None:
+    changes = {name: value for name, value in small.changed().items() if name != "seed"}
+    plan = client.post("/api/check", json={"changes": changes, "over": "seed=0..2"}).json()
+    assert [run["state"] for run in plan["runs"]] == ["finished", "finished", "to train"]
+    assert plan["left"] == 1
+    assert plan["seconds"] > 0
+    assert plan["runs"][0]["run"] == trained[0].id
+
+
+def test_what_is_typed_becomes_the_same_run(tiny, store) -> None:
+    typed = {name: str(value) for name, value in tiny.changed().items()}
+    assert forms.make_specs(forms.Wish(changes=typed), [], store)[0].id == tiny.id
+    swept = forms.make_specs(forms.Wish(changes=typed, over="prior.strength=0.1,1"), [], store)
+    assert [spec.prior.strength for spec in swept] == [0.1, 1.0] or len(swept) == 1
+
+
+def test_the_feed_tells_each_change_once(store, tiny) -> None:
+    feed = Feed(store)
+    assert not feed.look()
+    run = store.begin(tiny)
+    assert feed.look().changed == {run.id}
+    assert not feed.look()
+    curve = {"epoch": np.array([0]), "train_loss": np.array([1.0])}
+    store.save_progress(run, curve, None, {"segments": []})
+    assert feed.look().changed == {run.id}
+    assert not feed.look()
+    store.finish(run, curve, None, {"status": "finished"}, {"segments": []})
+    assert feed.look().changed == {run.id}
+    assert not feed.look()
+    store.set_aside(run.path)  # as an observer does that begins again
+    store.begin(tiny)
+    assert run.id in feed.look().changed
+    store.set_aside(run.path)
+    assert feed.look().gone == {run.id}
+
+
+@pytest.fixture
+def orders(store) -> Iterator[Orders]:
+    """Whatever a test has ordered stops with it."""
+    orders = Orders(store)
+    yield orders
+    for run in orders.under_way():
+        orders.stop(run)
+
+
+def wait_for(condition, seconds: float = 300.0) -> None:
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until, "waited in vain"
+        time.sleep(0.05)
+
+
+def test_an_order_stops_one_run_and_trains_the_others(orders, store, small) -> None:
+    """Through processes of their own: the one that placed the order has nothing to do with it."""
+    spec = small.replace(**{"training.epochs": 400_000, "training.log_every": 100})
+    other = small.replace(**{"training.epochs": 200, "seed": 1})
+    orders.place([spec, other])
+    run = store.find(spec)
+    assert set(orders.under_way()) == {spec.id, other.id}
+    wait_for(lambda: (run.path / "resume.safetensors").exists())
+    orders.stop(spec.id)
+    assert spec.id not in orders.under_way()
+    wait_for(lambda: not list(orders.folder.glob("*.json")))  # the foreman has gone
+    assert run.status == "partial"
+    with pytest.raises(gs.StoreError, match="not trained by this lab"):
+        orders.stop(spec.id)
+    with pytest.raises(gs.SpecError, match="Nothing is left"):
+        orders.place([other])
+    alone = gs.train(other, store.root.parent / "other", processes=1)[0]
+    for name, array in alone.weights().items():
+        np.testing.assert_array_equal(array, store.find(other).weights()[name])
+
+
+def test_an_order_that_cannot_be_carried_out_says_why(orders, small) -> None:
+    pupil = small.replace(**{"prior.kind": "teacher", "prior.teacher": "0" * 16})
+    orders.place([pupil])
+    wait_for(lambda: bool(orders.errors()))
+    assert "There is no run" in orders.errors()[0]
+
+
+def test_figures_can_be_taken_away(client: TestClient, trained) -> None:
+    names = ",".join(run.id for run in trained[:2])
+    answer = client.get(f"/api/figure/accuracy.svg?runs={names}")
+    assert answer.content.startswith(b"<svg")
+    assert "attachment" in answer.headers["content-disposition"]
+    assert client.get(f"/api/figure/nothing.svg?runs={names}").status_code == 422
+    assert client.get(f"/api/figure/accuracy.exe?runs={names}").status_code == 422
+
+
+def test_an_autopsy_finds_the_twin_and_where_they_part(client, trained, lab) -> None:
+    """Seed 0 groks and stands in for the twin of seed 1."""
+    twin = autopsy.find_twin(trained[1], trained[:2])
+    assert twin is not None
+    assert twin.id == trained[0].id
+    found = client.get(f"/api/autopsy/{trained[1].id}").json()
+    assert found["twin"] == twin.id
+    epochs = [part["epoch"] for part in found["parts"]]
+    assert epochs == sorted(epochs)
+    assert found["at"] in trained[1].curve["epoch"].to_list()
+    for fork in found["forks"]:
+        parent = {"fork.parent": trained[1].id, "fork.epoch": found["at"], **fork["changes"]}
+        changes = {**trained[1].spec.changed(), **parent}
+        plan = client.post("/api/check", json={"changes": changes})
+        assert plan.json().get("left") == 1, plan.json()
+
+
+def test_two_curves_part_where_they_stay_apart() -> None:
+    theirs = np.linspace(0, 1, 11)
+    assert autopsy.part_at(theirs.copy(), theirs, 3) is None
+    apart = theirs.copy()
+    apart[2] += 0.5  # a single row is noise
+    apart[6:] -= 0.3
+    assert autopsy.part_at(apart, theirs, 3) == 6
+    assert autopsy.part_at(theirs, np.ones(11), 3) is None
