@@ -1,0 +1,234 @@
+"""Numbers of a run: its law, and every baseline's, against the truth on unseen initial conditions.
+
+All distances are in deviations of the truth (root mean variance over points and conditions), joint
+ones per point, so that a point mass at the true mean has distance 1.
+"""
+
+from __future__ import annotations
+
+import timeit
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+import jax
+import numpy as np
+import polars as pl
+
+from grokscope.measures import laws as measures
+from grokscope.papers.martingale_operators import laws
+from grokscope.papers.martingale_operators.laws import Law, Trained, Truth
+from grokscope.papers.martingale_operators.theory import rank_gap
+from grokscope.spec.equations import EquationSpec, FieldSpec
+from grokscope.store import Run
+from grokscope.tasks import fields
+
+DEFINITIONS = {  # of "Wasserstein distance", by column
+    "w1": "pointwise W1",
+    "w2": "pointwise W2",
+    "w2_squared": "pointwise W2, squared",
+    "pooled": "pointwise W2, all initial conditions pooled",
+    "sliced": "sliced W2",
+    "sliced_squared": "sliced W2, squared",
+    "bures": "joint W2 of the moments (Bures)",
+    "bures_squared": "joint W2 of the moments, squared",
+}
+LEVELS = (0.5, 0.8, 0.9, 0.95)
+FEW, FEWER = 400, 60  # samples of the scores that compare all pairs
+DIRECTIONS = 32
+
+
+def compare(law: Law, truth: Truth) -> dict[str, float]:
+    """Distances and scores of a law, averaged over the initial conditions."""
+    unit, size = truth.unit, truth.mean.shape[1]
+    joint = unit * size**0.5
+    directions = measures.draw_directions(size, DIRECTIONS)
+    rows = []
+    for mean, covariance, samples, reference, true_mean, true in zip(
+        law.mean, law.covariance, law.samples, truth.reference, truth.mean, truth.covariance,
+        strict=True,
+    ):  # fmt: skip
+        first, second = measures.wasserstein(samples, reference, 1, 2) / unit
+        sliced = measures.sliced_wasserstein(samples, reference, directions) / unit
+        bures = measures.bures(mean, covariance, true_mean, true) / joint
+        deviation, true_deviation = (np.sqrt(np.diag(c)) for c in (covariance, true))
+        few, others = samples[:FEW], reference[:FEW]
+        row = {
+            "w1": first.mean(),
+            "w2": second.mean(),
+            "w2_squared": np.mean(second**2),
+            "sliced": sliced,
+            "sliced_squared": sliced**2,
+            "bures": bures,
+            "bures_squared": bures**2,
+            "energy": measures.energy_score(few, others) / joint,
+            "crps": measures.crps(few, others).mean() / unit,
+            "variogram": measures.variogram_score(samples[:FEWER], reference[:FEWER]) / unit,
+            "mean_error": np.sqrt(np.mean((mean - true_mean) ** 2)) / unit,
+            "std_error": np.sqrt(np.mean((deviation - true_deviation) ** 2)) / unit,
+            "covariance_error": measures.covariance_error(covariance, true),
+            "correlation_error": measures.correlation_error(covariance, true),
+        }
+        row |= {
+            f"coverage_{100 * level:.0f}": measures.coverage(samples, reference, level)
+            for level in LEVELS
+        }
+        rows.append(row)
+    pooled = measures.wasserstein(
+        law.samples.reshape(-1, size), truth.reference[:, :FEW].reshape(-1, size), 2
+    )
+    means = {name: float(np.mean([row[name] for row in rows])) for name in rows[0]}
+    return {**means, "pooled": float(pooled.mean()) / unit}
+
+
+def summarise(run: Run) -> dict[str, float | None]:
+    """The run's own law without a prefix, the baselines with their names."""
+    trained, truth = laws.open_run(run), laws.find_truth(run.spec.equation)  # type: ignore[attr-defined]
+    row = compare(laws.operator_law(trained, truth), truth)
+    mean = trained.moments(truth.given)[0]
+    around = laws.residuals(trained)
+    for name, law in {
+        "dirac": laws.dirac(mean),
+        "global": laws.global_spread(mean, around),
+        "constant": laws.constant_covariance(mean, around),
+    }.items():
+        row |= {f"{name}_{column}": value for column, value in compare(law, truth).items()}
+    row |= shared_rows(trained.spec.equation, trained.spec)
+    row |= rank_limits(trained.spec, truth)
+    least = row.get("limit_covariance_error")
+    return {
+        **row,
+        "over_limit": row["covariance_error"] / least if least else None,
+        "gain": row["dirac_w2"] / row["w2"],
+        "excess_w2": row["w2"] - row["floor_w2"],
+        "gaussian_excess": row["gaussian_w2"] / row["floor_w2"],
+    }
+
+
+@lru_cache(maxsize=16)
+def shared_rows(equation: EquationSpec, spec: FieldSpec) -> Mapping[str, float]:
+    """What all runs of an equation share: the sampling floor, the coarse solver, the moments of as
+    many true samples as a training condition has, and how far from Gaussian the truth is."""
+    truth = laws.find_truth(equation)
+    found = {
+        "floor": laws.from_samples(truth.fresh),
+        "oracle": laws.oracle_moments(truth, equation.noises),
+        "coarse": laws.coarse_solver(spec, truth),
+        "gaussian": laws.gaussian(truth.mean, truth.covariance),
+    }
+    row = {
+        f"{name}_{column}": value
+        for name, law in found.items()
+        if law is not None
+        for column, value in compare(law, truth).items()
+    }
+    kurtosis = [measures.excess_kurtosis(samples) for samples in truth.reference]
+    return {**row, "kurtosis": float(np.mean(kurtosis)), "deviation": truth.unit}
+
+
+def rank_limits(spec: FieldSpec, truth: Truth) -> dict[str, float]:
+    """The least covariance error and joint W2 that a factor of this rank allows (T2)."""
+    if not spec.operator.rank:
+        return {}
+    size = truth.mean.shape[1]
+    gaps = []
+    for covariance in truth.covariance:
+        values = np.linalg.eigvalsh(covariance)
+        error = rank_gap(values, spec.operator.rank, "frobenius") / np.linalg.norm(values)
+        distance = rank_gap(values, spec.operator.rank) / (truth.unit * size**0.5)
+        gaps.append((error, distance))
+    error, distance = np.mean(gaps, axis=0)
+    return {"limit_covariance_error": float(error), "limit_bures": float(distance)}
+
+
+def transfer(run: Run) -> dict[str, float]:
+    """Errors of mean and deviation on the training grid and on grids 2 and 4 times as fine, in
+    deviations there; for equations whose law is known in closed form."""
+    trained = laws.open_run(run)
+    row = {}
+    for factor in (1, 2, 4):
+        equation = run.spec.replace(  # type: ignore[attr-defined]
+            **{"equation.points": factor * trained.spec.equation.points}
+        ).equation
+        coefficients = laws.find_truth(trained.spec.equation).coefficients
+        known = fields.known_law(equation, coefficients)
+        if known is None:
+            return {}
+        given = np.asarray(fields.evaluate_conditions(equation, coefficients))
+        mean, deviation = marginals(trained, given.reshape(len(given), -1))
+        unit = np.sqrt(np.trace(known[1]) / len(known[1]))
+        row[f"mean_error_{factor}x"] = float(np.sqrt(np.mean((mean - known[0]) ** 2)) / unit)
+        off = deviation - np.sqrt(np.diag(known[1]))
+        row[f"std_error_{factor}x"] = float(np.sqrt(np.mean(off**2)) / unit)
+        row[f"deviation_{factor}x"] = float(unit)
+    return {
+        **row,
+        "mean_growth": row["mean_error_4x"] - row["mean_error_1x"],
+        "std_growth": row["std_error_4x"] - row["std_error_1x"],
+        "true_growth": row["deviation_4x"] / row["deviation_1x"],
+    }
+
+
+def marginals(trained: Trained, given: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and deviation at every point, without the whole covariance.  (u, N) -> (u, N) twice"""
+    shift, scale = trained.scales.fields
+    law = trained.problem.predict(trained.params, trained.scaled(given), trained.numbers)
+    spread = np.sqrt(np.sum(np.asarray(law.factor) ** 2, axis=1) + np.asarray(law.diagonal))
+    return np.asarray(law.mean) * scale + shift, spread * scale
+
+
+SPEED_SAMPLES = 256
+
+
+def measure_speed(run: Run) -> dict[str, float]:
+    """Milliseconds for the law of one initial condition: one pass, or the flow's samples."""
+    trained = laws.open_run(run)
+    given = laws.find_truth(trained.spec.equation).given[:1]
+    if trained.problem.flow:
+        sample = laws.flow_sampler(trained, SPEED_SAMPLES, laws.STEPS)
+        times = timeit.repeat(lambda: sample(given), number=1, repeat=6)
+    else:
+        scaled = trained.scaled(given)
+        once = jax.jit(lambda x: trained.problem.predict(trained.params, x, trained.numbers))
+        times = timeit.repeat(lambda: jax.block_until_ready(once(scaled)), number=1, repeat=6)
+    return {"law_ms": 1e3 * min(times[1:])}  # the first compiles; other work can only add
+
+
+SHOWN = 2  # every second point of a covariance matrix is kept
+
+
+def trace_law(run: Run) -> pl.DataFrame:
+    """For the figure of fields and covariances: the first seed's law of one initial condition, in
+    rows of a kind (field or covariance), a place and values."""
+    if run.spec.seed:
+        return pl.DataFrame()
+    trained, truth = laws.open_run(run), laws.find_truth(run.spec.equation)  # type: ignore[attr-defined]
+    law = laws.operator_law(trained, truth)
+    mean, deviation = law.mean[0], np.sqrt(np.diag(law.covariance[0]))
+    true_deviation = np.sqrt(np.diag(truth.covariance[0]))
+    size = len(mean)
+    rows: list[dict[str, Any]] = [
+        {
+            "kind": "field",
+            "x": place / size,
+            "mean": mean[place],
+            "low": mean[place] - 1.645 * deviation[place],
+            "high": mean[place] + 1.645 * deviation[place],
+            "true": truth.mean[0, place],
+            "true_low": truth.mean[0, place] - 1.645 * true_deviation[place],
+            "true_high": truth.mean[0, place] + 1.645 * true_deviation[place],
+            **{f"sample{i}": law.samples[0, i, place] for i in range(3)},
+            **{f"real{i}": truth.reference[0, i, place] for i in range(3)},
+        }
+        for place in range(size)
+    ]
+    for i in range(0, size, SHOWN):
+        for j in range(0, size, SHOWN):
+            pair = {"learned": law.covariance[0, i, j], "truth": truth.covariance[0, i, j]}
+            scaled = {name: value / truth.unit**2 for name, value in pair.items()}
+            rows.append({"kind": "covariance", "x": i / size, "y": j / size, **scaled})
+    frame = pl.DataFrame(rows, infer_schema_length=None).with_columns(
+        pl.col(pl.Float64).cast(pl.Float32)
+    )
+    epoch = pl.lit(run.outcome["epochs"], pl.Int32).alias("epoch")
+    return frame.select(epoch, pl.all())

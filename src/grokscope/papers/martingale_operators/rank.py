@@ -1,0 +1,58 @@
+"""What does the rank buy? The linear equation knows the answer (T2)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from grokscope.claims.judgements import Level
+from grokscope.papers.martingale_operators import figures
+from grokscope.papers.martingale_operators.settings import DIAGONAL, PROSE, SEEDS, Ratio, only, vary
+
+RANKS, COMPARED = (1, 2, 4, 8, 16), (1, 4, 16)
+MOMENTS = {"objective.kind": "moments"}
+ARMS: dict[str, dict[str, Any]] = {
+    **{f"moments, rank {r}": {**MOMENTS, "operator.rank": r} for r in RANKS},
+    **{f"diagonal, rank {r}": {**DIAGONAL, "operator.rank": r} for r in COMPARED},
+}
+OVER_LIMIT = "covariance error over the least that the rank allows"
+
+STUDY = PROSE.study(
+    "rank",
+    {
+        "pointwise distance does not depend on the rank": Ratio(
+            "diagonal, rank 1",
+            "w2",
+            "w2",
+            "rank 1 over rank 16, pointwise W2",
+            0.8,
+            1.25,
+            "diagonal, rank 16",
+        ),
+        "joint distance depends on the rank": Ratio(
+            "moments, rank 1",
+            "bures",
+            "bures",
+            "rank 1 over rank 16, joint W2",
+            2.0,
+            reference="moments, rank 16",
+        ),
+        **{
+            f"reaches the limit at rank {r}": Level(
+                f"moments, rank {r}", "over_limit", OVER_LIMIT, high=1.25, logarithmic=True
+            )
+            for r in RANKS
+        },
+        "rank does not help the diagonal likelihood": Ratio(
+            "diagonal, rank 16",
+            "covariance_error",
+            "covariance_error",
+            "rank 16 over rank 1, covariance error",
+            0.75,
+            reference="diagonal, rank 1",
+        ),
+    },
+    settings=only(("heat",), smoke=("heat",)),
+    arms=vary(ARMS),
+    draw=figures.draw_ranks,
+    seeds=SEEDS,
+)

@@ -1,0 +1,126 @@
+"""Scales and regimes of the studies on martingale operators, and the test most claims share."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from grokscope.claims.evidence import ArmRuns, Sample
+from grokscope.claims.judgements import Interest, settle, state_rule
+from grokscope.claims.prose import Prose
+from grokscope.claims.studies import ScaleName, Setting
+from grokscope.claims.verdicts import Finding, PerSeed
+from grokscope.spec import FieldSpec, Spec
+
+PROSE = Prose.read(__package__)
+REGIMES = {
+    "heat": "The linear stochastic heat equation: a Gaussian law with one covariance for every "
+    "initial condition, known in closed form.",
+    "phi4": "The φ⁴ equation over a short time, as SPDEBench has it, but with many noises for "
+    "every initial condition: nearly Gaussian.",
+    "burgers": "The Burgers equation with coloured additive noise.",
+    "multiplicative": "The same with noise times (1 + u) / 2: the covariance depends on the "
+    "initial condition.",
+}
+CHANGES: dict[str, dict[str, Any]] = {
+    "heat": {},
+    "phi4": {"equation.kind": "phi4"},
+    "burgers": {"equation.kind": "burgers"},
+    "multiplicative": {"equation.kind": "burgers", "equation.multiplicative": 0.5},
+}
+# Conditions, noises, steps of training and their cadence.
+SIZES: dict[ScaleName, dict[str, Any]] = {
+    "smoke": {
+        "equation.points": 32,
+        "equation.conditions": 64,
+        "equation.noises": 8,
+        "operator.width": 8,
+        "operator.modes": 8,
+        "training.epochs": 40,
+        "training.log_every": 10,
+    },
+    "laptop": {},
+    "paper": {},
+}
+SEEDS: Mapping[ScaleName, int] = {"smoke": 1, "laptop": 5, "paper": 5}
+JOINT, DIAGONAL = {"objective.kind": "joint"}, {"objective.kind": "diagonal"}
+
+
+def base(scale: ScaleName, changes: Mapping[str, Any]) -> FieldSpec:
+    return FieldSpec().replace(**{**SIZES[scale], **changes})
+
+
+def only(
+    laptop: Sequence[str], smoke: Sequence[str] = (), more: Mapping[str, Any] | None = None
+) -> Callable[[ScaleName], list[Setting]]:
+    """Settings with the named regimes, and whatever else all of their runs have."""
+
+    def settings(scale: ScaleName) -> list[Setting]:
+        chosen = {"smoke": smoke, "laptop": laptop, "paper": ()}[scale]
+        return [Setting(scale, r, base(scale, {**CHANGES[r], **(more or {})})) for r in chosen]
+
+    return settings
+
+
+def named(
+    regimes: Mapping[str, Mapping[str, Any]], smoke: Sequence[str] = ()
+) -> Callable[[ScaleName], list[Setting]]:
+    """Settings of a study's own, by name: what differs from the base."""
+    chosen = {"smoke": smoke, "laptop": tuple(regimes), "paper": ()}
+    return lambda scale: [Setting(scale, r, base(scale, regimes[r])) for r in chosen[scale]]
+
+
+def vary(arms: Mapping[str, Mapping[str, Any]]) -> Callable[[Setting, int], dict[str, Spec]]:
+    """Arms by name: what differs from the setting's base. At smoke scale the first two."""
+
+    def make(setting: Setting, seed: int) -> dict[str, Spec]:
+        chosen = list(arms.items())[: 2 if setting.scale == "smoke" else None]
+        return {n: setting.base.replace(**{"seed": seed, **changes}) for n, changes in chosen}
+
+    return make
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """A number of each run over another number, of the same run or of another arm's run with the
+    same seed, lies between two bounds for the typical seed."""
+
+    arm: str
+    column: str
+    over: str
+    effect: str
+    low: float = -math.inf
+    high: float = math.inf
+    reference: str = ""  # the arm that `over` is read from; empty: the same
+
+    @property
+    def interest(self) -> Interest:
+        return self.low, self.high
+
+    def describe(self) -> str:
+        other = f" of “{self.reference}” with the same seed" if self.reference else ""
+        return (
+            f"Median over seeds of {self.effect}: {self.column} of “{self.arm}” over {self.over}"
+            f"{other}, with bounds by the sign test. {state_rule(self.low, self.high)}"
+        )
+
+    def needs(self, sample: Sample) -> Sequence[str]:
+        return [self.arm, *([self.reference] if self.reference else [])]
+
+    def judge(self, sample: Sample) -> Finding:
+        above = sample.values(self.arm, self.column)
+        below = sample.values(self.reference or self.arm, self.over)
+        ratios = np.where((above > 0) & (below > 0), above, np.nan) / below
+        remark = f"{np.nanmedian(above):.2g} against {np.nanmedian(below):.2g} in the median"
+        return settle(PerSeed.known(ratios), sample, self.interest, 1.0, remark)
+
+
+def middle(arm: ArmRuns, column: str) -> float:
+    """Median over the finished runs; NaN if there are none."""
+    values = arm.values(column)
+    known = values[np.isfinite(values)]
+    return float(np.median(known)) if len(known) else math.nan
