@@ -6,6 +6,7 @@ from typing import Any, NamedTuple, Protocol
 
 from grokscope.errors import SpecError, suggest
 from grokscope.optim.decoupled import Decoupled, adam, lion, momentum, muon
+from grokscope.optim.ivon import Ivon
 
 
 class OptimiserNumbers(NamedTuple):
@@ -18,6 +19,13 @@ class OptimiserNumbers(NamedTuple):
     epsilon: Any
     warmup: Any
     clip: Any
+    warmup_from: Any = 0.0
+    horizon: Any = 0.0  # the step by which the rate has fallen along half a cosine; 0: it stays
+    schedule_floor: Any = 0.0
+    vector_decay: Any = 1.0
+    sample_size: Any = 0.0
+    hessian: Any = 1.0
+    clip_radius: Any = 0.0
 
 
 class Optimiser(Protocol):
@@ -35,12 +43,16 @@ class Optimiser(Protocol):
     ) -> tuple[Any, Any]:
         """One step from `step` (0 for the first): new weights and new state."""
 
+    def keep(self, state: Any) -> dict[str, Any]:
+        """What is kept with the weights, so that its posterior can be drawn from later."""
+
 
 OPTIMISERS: dict[str, Optimiser] = {
     "sgd": Decoupled(momentum),
     "adamw": Decoupled(adam),
     "lion": Decoupled(lion),
     "muon": Decoupled(muon),
+    "ivon": Ivon(),
 }
 
 

@@ -32,20 +32,37 @@ class Decoupled:
     def update(
         self, gradients: Any, drawn: Any, params: Any, state: Any, numbers: Any, step: jax.Array
     ) -> tuple[Any, Any]:
-        norm = optax.tree.norm(gradients)
-        limit = jnp.where(numbers.clip > 0, numbers.clip, jnp.inf)
-        factor = jnp.where(norm > limit, limit / norm, 1.0)
-        gradients = jax.tree.map(lambda g: g * factor, gradients)
+        gradients = clip_norm(gradients, numbers.clip)
         update, state = self.direction(numbers).update(gradients, state, params)
         rate = learning_rate(numbers, step)
-        shrink = 1 - rate * numbers.weight_decay
-        return jax.tree.map(lambda w, u: shrink * w - rate * u, params, update), state
+
+        def move(w: jax.Array, u: jax.Array) -> jax.Array:
+            decay = numbers.weight_decay * (numbers.vector_decay if w.ndim < 2 else 1.0)
+            return (1 - rate * decay) * w - rate * u
+
+        return jax.tree.map(move, params, update), state
+
+    def keep(self, state: Any) -> dict[str, Any]:
+        return {}
+
+
+def clip_norm(gradients: Any, most: jax.Array) -> Any:
+    """Scaled to a global norm of at most `most`; 0: as they are."""
+    norm = optax.tree.norm(gradients)
+    limit = jnp.where(most > 0, most, jnp.inf)
+    factor = jnp.where(norm > limit, limit / norm, 1.0)
+    return jax.tree.map(lambda g: g * factor, gradients)
 
 
 def learning_rate(numbers: Any, step: jax.Array) -> jax.Array:
-    """Linear warm-up: lr * (step + 1) / warmup, then constant."""
-    warm = (step + 1) / jnp.maximum(numbers.warmup, 1)
-    return numbers.lr * jnp.minimum(warm, 1.0)
+    """Linear warm-up from lr * warmup_from: the share (step + 1) / warmup of the way to lr. Where
+    there is a horizon, all of it times half a cosine from 1 down to `schedule_floor` at that step
+    (Loshchilov and Hutter 2017)."""
+    warm = jnp.minimum((step + 1) / jnp.maximum(numbers.warmup, 1), 1.0)
+    warm = numbers.warmup_from + (1 - numbers.warmup_from) * warm
+    done = jnp.minimum(step / jnp.maximum(numbers.horizon, 1), 1.0)
+    fall = 1 - (1 - numbers.schedule_floor) * (1 - jnp.cos(jnp.pi * done)) / 2
+    return numbers.lr * warm * jnp.where(numbers.horizon > 0, fall, 1.0)
 
 
 def momentum(numbers: Any) -> optax.GradientTransformation:

@@ -19,7 +19,7 @@ import numpy as np
 from grokscope.errors import GrokscopeError, SpecError, StoreError
 from grokscope.parts import fingerprint_of, load_function, refer
 from grokscope.store import Run, Store
-from grokscope.store.files import disk_sentences, read_curve, write_curve
+from grokscope.store.files import disk_sentences, make_directory, read_curve, write_curve
 from grokscope.store.run import PROBES
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def take(run: Run, probe: Probe | str) -> pl.DataFrame:
     if any(list(row) != names for row in rows):
         raise SpecError(f"The probe {function.__name__} must give the same names at every epoch.")
     with disk_sentences(run.path.parent):
-        path.parent.mkdir(exist_ok=True)
+        make_directory(path.parent)
         write_curve(path, {name: np.array([row[name] for row in rows]) for name in names})
     return read_curve(path)
 

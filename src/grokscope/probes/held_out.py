@@ -32,6 +32,10 @@ def held_out_accuracy(run: Run, **changes: Any) -> float:
         raise SpecError(f"{name} cannot be changed here, only {', '.join(CHANGEABLE)}.")
     if run.status != "finished":
         raise StoreError(f"Run {run.id} is {run.status}; only finished runs can be tested.")
+    if spec.model.kind != "minimal" and spec.model.initial_outputs == "subtracted":
+        raise SpecError(
+            f"The initial outputs that run {run.id} subtracts are known for its own examples only."
+        )
     params = own_weights(run)
     trained = build_task(spec.task, spec.seed)
     asked = spec.replace(**{f"task.{name}": value for name, value in changes.items()})

@@ -1,0 +1,176 @@
+"""Studies: their plan, what they read off runs, their own test, and their figures."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from grokscope.claims.evidence import ArmRuns, Sample, Tables, collect, read_frames
+from grokscope.claims.studies import SCALES, Planned, Setting, plan
+from grokscope.cli import main
+from grokscope.pages.book import Book
+from grokscope.pages.paper import render_markdown
+from grokscope.papers import find_paper
+from grokscope.papers.epistemic_icl import comparison, quantities, theory_page
+from grokscope.papers.epistemic_icl.alarms import AlarmLead, lead_of
+from grokscope.papers.epistemic_icl.settings import ADAMW, FEW_ADAMW, FEW_IVON, IVON
+from grokscope.papers.epistemic_icl.studies import STUDIES
+from small_incontext import IVON as BY_IVON
+from small_incontext import SMALL
+
+ROOT = Path(__file__).parents[3]
+
+
+def test_the_plan():
+    """Studies share their main runs, and every arm of a claim is in the plan."""
+    for scale in SCALES:
+        planned = plan(STUDIES, scale)
+        assert len({item.spec.id for item in planned}) < len(planned)
+        assert {item.spec.task.seed for item in planned} == {0}  # seeds make an ensemble
+        for study in STUDIES:
+            for setting in study.settings(scale):
+                arms = study.arms(setting, 0)
+                sample = Sample(setting, {n: ArmRuns(n, (s,), (None,)) for n, s in arms.items()})
+                for claim in study.claims:
+                    assert sample.asks(claim), (study.name, claim.name)
+                    assert claim.test.describe()
+
+
+def test_paper_scale_is_the_paper_s():
+    (setting,) = STUDIES[0].settings("paper")
+    arms = STUDIES[0].arms(setting, 0)
+    spec, ivon = arms[ADAMW], arms[IVON]
+    assert (spec.task.modulus, spec.task.tasks, spec.task.triples) == (29, 512, 32)
+    assert spec.task.sample_size == 344_576 == ivon.optimiser.sample_size
+    assert (spec.optimiser.weight_decay, ivon.optimiser.weight_decay) == (1.0, 1e-6)
+
+
+def test_a_peak_needs_a_fall():
+    epochs = np.arange(12.0)
+    hill = np.array([0.1, 0.1, 0.2, 0.5, 0.9, 1, 0.9, 0.5, 0.2, 0.1, 0.1, 0.1])
+    assert quantities.find_peak(epochs, hill) == (5.0, 8.0)
+    assert quantities.find_peak(epochs, epochs) == (None, None)
+    assert quantities.find_peak(epochs, -epochs + 20) == (None, None)  # it only falls
+
+
+def test_alarms_by_hand():
+    values = np.concatenate([np.full(10, 2.0), np.full(10, 1.0)])
+    times = quantities.alarm_times(np.arange(20.0), values)
+    assert times[0] is not None
+    assert times[-1] is None  # half is less than 70 %
+    assert quantities.alarm_times(np.arange(20.0), np.arange(20.0) + 1) == [None] * 6
+
+
+def test_leads_at_a_false_alarm_rate():
+    """Level 0 cries wolf in every quiet run; level 1 does not, and leads by half and by nothing."""
+    times = np.array([100.0, 100.0, np.inf, np.inf])
+    alarms = np.array([[10.0, 10.0, 5.0, 5.0], [50.0, np.inf, np.inf, np.inf]])
+    np.testing.assert_allclose(lead_of(alarms, times), [0.5, 0.0])
+    loud = np.array([[10.0, 10.0, 5.0, 5.0]])
+    np.testing.assert_allclose(lead_of(loud, times), [0.0, 0.0])
+
+
+def fabricate(name, grokked, eu, norm):
+    """An arm whose alarms go off at the given times, at every level."""
+    rows = []
+    for place, end in enumerate(grokked):
+        row = {"status": "finished", "grokked": end}
+        row |= {f"alarm_eu_{i}": eu[place] for i in range(6)}
+        row |= {f"alarm_parameter_norm_{i}": norm[place] for i in range(6)}
+        rows.append(row)
+    return ArmRuns(name, (SMALL,) * len(rows), tuple(rows))
+
+
+def test_the_alarm_is_judged():
+    setting = Setting("laptop", "many tasks", SMALL)
+    many = fabricate("many", [100] * 5, [40, 50, 45, 50, 55], [90, 95, 90, 85, 95])
+    few = fabricate("few", [None] * 5, [None] * 5, [None] * 5)
+    sample = Sample(setting, {"many": many, "few": few})
+    finding = AlarmLead("eu", "parameter_norm").judge(sample)
+    assert finding.ruling == "supported"
+    assert finding.estimate.value == pytest.approx(0.45, abs=0.05)
+    assert AlarmLead("eu", least=0.8).judge(sample).ruling == "smaller than claimed"
+    alone = Sample(setting, {"few": few})
+    assert AlarmLead("eu").judge(alone).ruling == "untestable"
+
+
+def test_runs_are_read_and_drawn(finished, monkeypatch):
+    """From two tiny runs to the page, with the optimum in every figure that sweeps."""
+    monkeypatch.setattr(quantities.posteriors, "DRAWS", 8)
+    paper = find_paper("epistemic-icl")
+    specs = {ADAMW: SMALL, IVON: BY_IVON, FEW_ADAMW: SMALL, FEW_IVON: BY_IVON}
+    setting = Setting("laptop", "many tasks", SMALL)
+    studies = tuple(
+        replace(
+            study,
+            settings=lambda scale: [setting] if scale == "laptop" else [],
+            arms=lambda setting, seed: specs,
+            seeds={"smoke": 1, "laptop": 1, "paper": 1},
+        )
+        for study in paper.studies
+        if study.name != "decay"
+    )
+    small = replace(paper, studies=studies)
+    runs = {run.id: run for run in finished}
+    tables = collect(small, plan(studies, "laptop"), runs, Tables.empty())
+    rows = tables.runs.to_dicts()
+    assert len(rows) == 2
+    for row in rows:
+        assert 0 <= row["context_peak"] <= 3
+        assert row["ood_val_final_tu"] == pytest.approx(
+            row["ood_val_final_au"] + row["ood_val_final_eu_corrected"], abs=0.1
+        )
+    for study in studies:
+        panels = study.draw(tables.evidence(study, "laptop"))
+        assert panels
+        for panel in panels:
+            assert panel.chart.to_dict(validate=False)
+    text = render_markdown(Book.read(small, {"laptop": tables}))
+    assert "optimal predictor" in text
+
+
+def test_posteriors_are_compared(finished):
+    plain, ivon, other = finished
+    setting = Setting("smoke", "many tasks", SMALL)
+    runs = [
+        (Planned(comparison.ANNEX, setting, arm, run.about.seed, run.about), run)
+        for arm, run in ((ADAMW, plain), (ADAMW, other), (IVON, ivon))
+    ]
+    tables = comparison.tabulate(runs, None)
+    final = tables["final"]
+    assert final["posterior"].n_unique() == 8
+    assert len(final) == 4 * 8
+    np.testing.assert_allclose(final["tu"], final["au"] + final["eu"], atol=1e-4)
+    assert tables["ensemble"]["epoch"].unique().sort().to_list() == plain.snapshots
+    text, _ = comparison.render(tables, {"runs": 3, "minutes": 0})
+    assert "ensemble of AdamW's seeds" in text
+
+
+def test_the_optimum_answers_the_same_questions():
+    table = quantities.optimum(SMALL.task)
+    every = table.filter(prior="all tasks", sweep="context")
+    assert every["at"].to_list() == [0, 1, 2, 3]
+    assert every["accuracy"][3] > 0.8
+    blind = table.filter(prior="all tasks", sweep="noise", at=1.0)
+    assert blind["tu"][0] == pytest.approx(np.log(5), abs=0.2)
+
+
+def test_the_theory_needs_no_runs(tmp_path, monkeypatch):
+    """`reproduce epistemic-icl theory` computes its tables whenever it is asked, and the committed
+    page is what the committed tables give."""
+    few = partial(theory_page.audit.audit_delays, theory_page.audit.RATIOS, 200)
+    monkeypatch.setattr(theory_page.audit, "audit_delays", few)
+    arguments = ["--results", str(tmp_path), "--docs", str(tmp_path), "--store", str(tmp_path)]
+    with pytest.raises(SystemExit) as ended:
+        main(["reproduce", "epistemic-icl", "theory", "--quiet", *arguments])
+    assert ended.value.code == 0
+    checks = read_frames(tmp_path / "epistemic-icl-theory")[0]["checks"]
+    assert checks.filter(statement="T1")["agrees"].all()
+    assert (tmp_path / "epistemic-icl-theory.md").exists()
+    frames, about = read_frames(ROOT / "results" / "epistemic-icl-theory")
+    text, _ = theory_page.render(frames, about)
+    assert (ROOT / "docs" / "epistemic-icl-theory.md").read_text() == text
