@@ -25,9 +25,9 @@ lint: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# The committed pages, from the committed tables.
+# The committed pages of every paper, from the committed tables.
 pages: setup
-	$(BIN)/grokscope reproduce structural-inference --no-train --results results --docs docs --readme README.md
+	$(BIN)/grokscope reproduce all --no-train --results results --docs docs --readme README.md
 
 # Speed, measured: docs/performance.md. The contenders in PyTorch need the extra `torch`.
 bench: setup

@@ -33,7 +33,7 @@ from grokscope.engine.program import make_member
 from grokscope.errors import SpecError
 from grokscope.pages.reproduction import write_pages
 from grokscope.papers import find_paper
-from grokscope.spec import RunSpec, to_dict
+from grokscope.spec import Spec, to_dict
 from grokscope.store import Store
 from grokscope.store.provenance import count_cores
 
@@ -43,10 +43,14 @@ PLAIN, TIMED = "grokscope.engine.worker", "benchmarks.worker"
 
 
 def break_down(
-    studies: Sequence[str], scale: ScaleName, seeds: int | None = None
+    studies: Sequence[str],
+    scale: ScaleName,
+    seeds: int | None = None,
+    programs: Path | None = None,
 ) -> dict[str, Any]:
     """Core-seconds by kind of work; together they are wall-clock time times cores. No studies:
-    all of them; no number of seeds: as many as each study asks for."""
+    all of them; no number of seeds: as many as each study asks for. Compiled programs are kept in
+    `programs`, by default in an empty place, so that workers reuse only each other's."""
     command = " ".join(["grokscope reproduce", PAPER, *studies, "--scale", scale])
     if seeds is not None:
         command += f" --seeds {seeds}"
@@ -60,8 +64,8 @@ def break_down(
         work = reproduction.survey(paper.select(studies), scale, seeds, store)
         if choose_processes(work.specs) < 2:
             raise SpecError("No worker process is needed: so few runs, or a single core.")
-        # Workers reuse nothing that was compiled earlier, except by each other.
-        changes = {FOLDER: str(place / "clock"), "GROKSCOPE_CACHE": str(place / "programs")}
+        cache = programs or place / "programs"
+        changes = {FOLDER: str(place / "clock"), "GROKSCOPE_CACHE": str(cache)}
         began = time.time()
         with mock.patch.dict(os.environ, changes), mock.patch("subprocess.Popen", _timed_worker):
             results, empty = place / "results", Tables.empty()
@@ -125,15 +129,15 @@ def account(
     return found
 
 
-def _measuring_share(specs: Sequence[RunSpec], store: Store) -> float:
+def _measuring_share(specs: Sequence[Spec], store: Store) -> float:
     """The share of rows in the time of training. What a row and an epoch take is timed on one
     thread, as in a worker, for one run of each compiled program, the programs that took most time
     first and until they account for `MOST` of it; each counts by the time of its runs."""
 
-    def took(group: Sequence[RunSpec]) -> float:
+    def took(group: Sequence[Spec]) -> float:
         return sum(store.find(spec).seconds for spec in group)
 
-    programs: dict[Any, list[RunSpec]] = defaultdict(list)
+    programs: dict[Any, list[Spec]] = defaultdict(list)
     for spec in specs:
         form, member = make_member(spec, store)
         sizes = tuple(array.shape for array in jax.tree.leaves(member.data))

@@ -11,7 +11,7 @@ import pytest
 os.environ.setdefault("GROKSCOPE_CACHE", str(Path(__file__).parent.parent / ".cache"))
 
 # Rooms in which every annotated shape is checked whenever a test runs them.
-CHECKED = ["grokscope.models"]
+CHECKED = ["grokscope.measures", "grokscope.models", "grokscope.problems"]
 jaxtyping.install_import_hook(CHECKED, "beartype.beartype")
 
 import grokscope as gs

@@ -28,6 +28,7 @@ def numbers(**changes):
         "epsilon": EPS,
         "warmup": 0,
         "clip": 0,
+        "horizon": 0,
     }
     return OptimiserNumbers(**{k: jnp.float32(v) for k, v in {**given, **changes}.items()})
 
@@ -149,6 +150,13 @@ def test_warm_up_is_linear():
     given = numbers(warmup=10)
     rates = [float(learning_rate(given, jnp.int32(step))) for step in (0, 4, 9, 50)]
     np.testing.assert_allclose(rates, [0.1 * LR, 0.5 * LR, LR, LR], rtol=1e-6)
+
+
+def test_cosine_schedule_agrees_with_optax():
+    given, schedule = numbers(horizon=40), optax.cosine_decay_schedule(LR, 40)
+    for step in (0, 10, 39, 40, 60):
+        rate = learning_rate(given, jnp.int32(step))
+        np.testing.assert_allclose(rate, schedule(step), atol=1e-6 * LR)
 
 
 def test_clipping_agrees_with_optax():

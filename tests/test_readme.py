@@ -48,7 +48,7 @@ def test_the_small_gpt2_is_as_its_tables_say():
         for arm in ("no prior", "oracle prior")
     }
     assert grokked == {"no prior": 0, "oracle prior": 4}
-    assert "made 4 of 5 seeds grok where none did without" in README.replace("\n", " ")
+    assert "4 of 5 seeds grokked with the prior and none without it" in README.replace("\n", " ")
     assert few.group_by("arm").agg(pl.col("grokked").count())["grokked"].to_list() == [1, 1]
 
 
@@ -65,13 +65,13 @@ def test_theory_numbers_are_those_of_the_tables():
     assert f"all {len(away)} checks" in README
     worst, median = away["ratio"].max(), away["ratio"].median()
     assert f"worst gradient was {worst:.0%}".replace("%", " %") in README.replace("\n  ", " ")
-    assert f"worst {median:.0%}".replace("%", " %") in README
+    assert f"worst was {median:.0%}".replace("%", " %") in README
     weak = pl.col("arm").str.ends_with("0.03")
     corrected = checks.filter(pl.col("name") == "prior's corrected decay")
     printed = checks.filter(pl.col("name") == "prior's exponential decay")
     text = README.replace("\n  ", " ")
     strong = corrected.filter(~weak)
     assert f"held in {strong['holds'].sum()} of {len(strong)} checks on two runs" in text
-    assert f"in {printed.filter(~weak)['holds'].sum()}. With a weak one (0.03) both fail" in text
+    assert f"in {printed.filter(~weak)['holds'].sum()}. With a weak prior (0.03) both fail" in text
     assert corrected.filter(weak)["holds"].mean() < 0.1
     assert printed.filter(weak)["holds"].mean() < 0.1

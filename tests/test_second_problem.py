@@ -78,7 +78,7 @@ def test_it_stops_by_its_own_event(specs, store):
 
 
 def test_it_resumes_to_the_same_bits(specs, finished, store, monkeypatch):
-    class Stop(Exception):
+    class Stop(KeyboardInterrupt):
         pass
 
     def stop(event):
@@ -121,7 +121,7 @@ def test_it_is_reported(finished, tmp_path):
     """The page has the problem's own measures and event, and none of the token tasks'."""
     page = write_page(tmp_path / "page.html", group_runs(finished)).read_text()
     assert "fitted" in page
-    assert "hidden=64" in page
+    assert "hidden units 64" in page
     for word in ("grokked", "ttention", "ccuracy"):
         assert word not in page.split("<script")[0]
     assert CHARTS["loss"](group_runs(finished)).to_dict(validate=False)

@@ -53,6 +53,7 @@ def test_defaults_are_pinned():
             "hidden": 256,
             "init_scale": 1.0,
             "loss_precision": "float32",
+            "loss": "cross_entropy",
             "layers": 1,
             "positions": "learned",
             "masking": "causal",
@@ -63,6 +64,9 @@ def test_defaults_are_pinned():
             "readout_scale": 1.0,
             "norm_gain": "yes",
             "norm_epsilon": 1e-5,
+            "init": "gaussian",
+            "outputs": 0,
+            "initial_outputs": "kept",
             "rule": "",
         },
         "optimiser": {
@@ -75,6 +79,13 @@ def test_defaults_are_pinned():
             "warmup": 10,
             "clip": 1.0,
             "batch": 0,
+            "warmup_from": 0.0,
+            "schedule": "constant",
+            "schedule_floor": 0.0,
+            "vector_decay": 1.0,
+            "sample_size": 0.0,
+            "hessian": 1.0,
+            "clip_radius": 0.0,
         },
         "prior": {
             "kind": "none",
@@ -103,6 +114,7 @@ def test_defaults_are_pinned():
             "stop_after": 500,
             "measures": (),
         },
+        "fork": {"parent": "", "epoch": 0, "transplant": "none", "donor": ""},
         "seed": 0,
     }
 

@@ -6,7 +6,6 @@ import io
 
 import numpy as np
 import polars as pl
-from rich.console import Console
 
 import grokscope as gs
 from grokscope import terminal
@@ -42,7 +41,8 @@ def test_brackets_are_shown_as_they_are(store, capsys):
 def test_the_bars_show_brackets(tiny, monkeypatch):
     screen = io.StringIO()
     live = {"force_terminal": True, "file": screen, "width": 120, "color_system": None}
-    monkeypatch.setattr(terminal, "Console", lambda **options: Console(**{**options, **live}))
+    console = terminal.PlainConsole
+    monkeypatch.setattr(terminal, "PlainConsole", lambda **options: console(**{**options, **live}))
     with Watch([tiny], {tiny.id: "[/x] with [prior]"}) as watch:
         watch(Event("advanced", tiny.id, 50, 100, message="[/x] was moved"))
     assert "[/x] with [prior]" in screen.getvalue()
@@ -79,3 +79,16 @@ def test_the_latest_row_of_any_problem():
     assert state(train_loss=0.5, test_loss=0.25) == "train loss 0.50  test loss 0.25"
     assert state(epoch=1, map=[1.0, 2.0], residual=3.0) == "residual 3.00"
     assert state() == ""
+
+
+def test_a_sweep_is_a_line_per_run(tiny, store, monkeypatch, capsys):
+    """At 100 columns, with the fields that differ or were swept, by the shortest clear name."""
+    monkeypatch.setenv("COLUMNS", "100")
+    over = {"prior.kind": ["none", "oracle"], "optimiser.lr": [1e-3], "seed": [0, 1]}
+    runs = gs.train(gs.sweep(tiny.replace(training={"epochs": 20}), over), store)
+    terminal.make_console(width=100).print(outcome_table(runs, fields=list(over)))
+    heading, *lines = capsys.readouterr().out.splitlines()
+    assert heading.split()[:4] == ["run", "lr", "prior.kind", "seed"]
+    for run, line in zip(runs, lines, strict=False):
+        spec = run.spec
+        assert line.split()[:4] == [run.id[:8], "0.001", spec.prior.kind, str(spec.seed)]

@@ -1,10 +1,13 @@
-from .engine import Event, Executor, InProcess, LocalProcesses, Order, Sink, train
+from .api import fork, train
+from .bridge import watch
+from .engine import Event, Executor, InProcess, LocalProcesses, Order, Sink
 from .errors import GrokscopeError, SpecError, StoreError, TrainingError
 from .papers.structural_inference.certificates import certify
 from .probes.held_out import held_out_accuracy
 from .spec import (
     KINDS,
     RECIPES,
+    ForkSpec,
     InterventionSpec,
     MaskSpec,
     ModelSpec,
@@ -27,6 +30,7 @@ __all__ = [
     "RECIPES",
     "Event",
     "Executor",
+    "ForkSpec",
     "GrokscopeError",
     "InProcess",
     "InterventionSpec",
@@ -52,7 +56,9 @@ __all__ = [
     "custom_task",
     "data_task",
     "find_recipe",
+    "fork",
     "held_out_accuracy",
     "sweep",
     "train",
+    "watch",
 ]

@@ -4,24 +4,29 @@ its help; errors are sentences with an exit code of their own."""
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
+import signal
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import tyro
 
+from grokscope import interrupts
 from grokscope import options as known
-from grokscope.errors import GrokscopeError, SpecError, suggest
-from grokscope.spec import RunSpec, field_type, from_toml, sweep, to_dict
-
-INTERRUPTED = 130
+from grokscope.errors import GrokscopeError, SpecError, plain, suggest
+from grokscope.spec import RunSpec, field_type, flatten, load_source, sweep, to_dict
+from grokscope.spec.reading import check_sweep
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point of the `grokscope` command."""
-    sys.exit(run(list(sys.argv[1:] if arguments is None else arguments)))
+    with interrupts.obeyed():
+        code = run(list(sys.argv[1:] if arguments is None else arguments))
+    sys.exit(code)
 
 
 def run(arguments: list[str]) -> int:
@@ -40,14 +45,13 @@ def run(arguments: list[str]) -> int:
             raise SpecError(f"There is no command {name!r}.{suggest(name, COMMANDS)}")
         return COMMANDS[name][1](_parse(name, rest))
     except GrokscopeError as error:
-        print(f"grokscope: {error}", file=sys.stderr)
+        print(f"grokscope: {plain(str(error))}", file=sys.stderr)
         return error.exit_code
-    except KeyboardInterrupt:
-        print(
-            "\ngrokscope: interrupted. The same command resumes from the last resume point.",
-            file=sys.stderr,
-        )
-        return INTERRUPTED
+    except KeyboardInterrupt as stop:
+        terminated = isinstance(stop, interrupts.Terminated)
+        number = signal.SIGTERM if terminated else signal.SIGINT
+        print(f"\n{interrupts.sentence(number)}", file=sys.stderr)
+        return interrupts.CODES[number]
     except BrokenPipeError:  # `grokscope runs | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
@@ -68,19 +72,22 @@ def _parse(name: str, rest: list[str]) -> Any:
         # The overrides are laid over the recipe or file, so that has to be read first.
         source = rest[0] if rest and not rest[0].startswith("-") else "laptop"
         default = known.Train(source=source, spec=load_source(source)[0])
+    if name == "fork" and rest and not rest[0].startswith("-"):
+        # As with a recipe: what is not named stays as it is in the run.
+        default = known.Fork(run=rest[0], at=tyro.MISSING, spec=_fork_base(rest))
     options = tyro.cli(command, prog=f"grokscope {name}", args=rest, default=default)
-    if default is not None and options.source != default.source:
+    if name == "train" and options.source != default.source:
         raise SpecError(f"Name the recipe or file first: grokscope train {options.source} ...")
     return options
 
 
-def load_source(source: str) -> tuple[RunSpec, dict[str, list[Any]]]:
-    """Spec and sweep of a recipe or of a TOML file."""
-    from grokscope.spec import find_recipe
+def _fork_base(rest: list[str]) -> RunSpec:
+    """The spec of the run that is to be forked."""
+    from grokscope.store import Store
 
-    if source.endswith(".toml") or os.sep in source:
-        return from_toml(source)
-    return find_recipe(source), {}
+    place = [after for before, after in itertools.pairwise(rest) if before == "--store"]
+    place += [item.partition("=")[2] for item in rest if item.startswith("--store=")]
+    return Store(place[0] if place else None).get(rest[0]).spec
 
 
 def parse_over(items: Sequence[str]) -> dict[str, list[Any]]:
@@ -91,8 +98,10 @@ def parse_over(items: Sequence[str]) -> dict[str, list[Any]]:
         if not equals or not text:
             raise SpecError(f"--over takes name=value,value or name=first..last, not {item!r}.")
         first, dots, last = text.partition("..")
-        if dots and first.isdigit() and last.isdigit():
-            result[name] = list(range(int(first), int(last) + 1))
+        if dots and first.isdecimal() and last.isdecimal() and len(first + last) <= 20:
+            values = range(int(first), int(last) + 1)
+            check_sweep(len(values))
+            result[name] = list(values)
         else:
             result[name] = [_value(part, field_type(name)) for part in text.split(",")]
     return result
@@ -116,12 +125,13 @@ def do_train(options: known.Train) -> int:
         raise SpecError(f"--processes is {options.processes}; it must be at least 1.")
     base, over = load_source(options.source)
     asked = base.replace(**to_dict(options.spec))
-    specs = [pin_spec(spec) for spec in sweep(asked, {**over, **parse_over(options.over)})]
+    over |= parse_over(options.over)
+    specs = [pin_spec(spec) for spec in sweep(asked, over)]
     store = Store(options.store)
     if options.dry_run:
         for spec in specs:
             state = store.find(spec).status if store.find(spec).path.exists() else "to train"
-            print(f"{spec.id}  {state:<9} {describe(spec)}")
+            print(plain(f"{spec.id}  {state:<9} {describe(spec)}"))
         return 0
     with Watch(specs, quiet=options.quiet) as watch:
         runs = train(
@@ -130,9 +140,10 @@ def do_train(options: known.Train) -> int:
             processes=options.processes,
             execution=options.execution,
             sinks=watch,
+            trust=options.trust,
         )
     if not options.quiet:
-        say(outcome_table(runs))
+        say(outcome_table(runs, fields=list(over)))
     return 4 if any(run.status == "failed" for run in runs) else 0
 
 
@@ -140,6 +151,37 @@ def do_demo(options: known.Demo) -> int:
     from grokscope.demo import run_demo
 
     return run_demo(options.store, options.page, options.quiet)
+
+
+def do_fork(options: known.Fork) -> int:
+    from grokscope.engine import fork_spec, train
+    from grokscope.store import Store
+    from grokscope.terminal import Watch, outcome_table, say
+
+    store = Store(options.store)
+    run = store.get(options.run)
+    changes = dict(flatten(to_dict(options.spec)))
+    own = {n: v for n, v in changes.items() if v != dict(flatten(to_dict(run.spec))).get(n)}
+    organ = {n.removeprefix("fork."): own.pop(n) for n in list(own) if n.startswith("fork.")}
+    spec = fork_spec(run, options.at, **own, fork=organ)
+    with Watch([spec], quiet=options.quiet) as watch:
+        runs = train(spec, store, sinks=watch)
+    if not options.quiet:
+        say(outcome_table([run, *runs]))
+    return 4 if any(run.status == "failed" for run in runs) else 0
+
+
+def do_lab(options: known.Lab) -> int:
+    try:
+        from grokscope.lab.server import Lab, serve
+    except ModuleNotFoundError as error:
+        raise SpecError(
+            f"The lab needs {error.name}; install it with `pip install 'grokscope[lab]'`."
+        ) from error
+    from grokscope.store import Store
+
+    serve(Lab(Store(options.store), options.results, options.allow), options.port, options.open)
+    return 0
 
 
 def do_runs(options: known.Runs) -> int:
@@ -150,20 +192,22 @@ def do_runs(options: known.Runs) -> int:
         raise SpecError("Give --where or --sql, not both.")
     store = Store(options.store)
     runs = store.runs()
+    for path, sentence in store.left_out.items():
+        print(plain(f"Left out: {path}: {sentence}"), file=sys.stderr)
     if not runs:
         if not options.json:
             print(f"No runs in {store.root}. `grokscope train` makes some.")
         return 0
     if not options.sql and not options.where:
         if options.json:
-            print(store.table().write_ndjson(), end="")
+            print(plain(store.table().write_ndjson()), end="")
         else:
             say(outcome_table(runs))
         return 0
     columns = "*" if options.json else "run"
     frame = store.sql(options.sql or f"select {columns} from runs where {options.where}")
     if options.json:
-        print(frame.write_ndjson(), end="")
+        print(plain(frame.write_ndjson()), end="")
     elif options.sql:
         say(frame_table(frame))
     elif len(frame):
@@ -241,7 +285,7 @@ def do_certify(options: known.Certify) -> int:
         raise SpecError(f"--out is {out.name!r}; end it in .csv, .parquet, {', '.join(SUFFIXES)}.")
     store = Store(options.store)
     run = store.get(options.run)
-    table = certify(run, store)
+    table = certify(run, store, trust=options.trust)
     say(certificate_table(summarise(table)))
     for statement, reason in inapplicable(run).items():
         print(f"{statement:>2} not applicable: {reason}")
@@ -259,60 +303,89 @@ def do_certify(options: known.Certify) -> int:
 
 def do_reproduce(options: known.Reproduce) -> int:
     from grokscope.claims.evidence import Tables
-    from grokscope.claims.reproduction import carry_out, read_all, survey
+    from grokscope.claims.reproduction import Work, carry_out, read_all, survey, survey_next
     from grokscope.pages import reproduction as pages
-    from grokscope.papers import find_paper
+    from grokscope.papers import PAPERS, find_paper
     from grokscope.store import Store
     from grokscope.terminal import Watch, say
 
+    scale, results = options.scale, options.results
+    if options.paper == "all":
+        # Pages are made of whatever there is; a paper without tables or pages has none.
+        places = {n: (results / n, options.docs / f"{n}.md") for n in PAPERS}
+        begun = [n for n in PAPERS if any(place.exists() for place in places[n])]
+        names = list(PAPERS) if options.train or options.dry_run else begun
+        return max((do_reproduce(replace(options, paper=name)) for name in names), default=0)
     paper = find_paper(options.paper)
     studies = paper.select(options.studies)
-    scale, results = options.scale, options.results
+    tables = read_all(paper, results)
     failed, refused = 0, None
     if options.train or options.dry_run:
         store = Store(options.store)
-        work = survey(studies, scale, options.seeds, store)
-        if not options.quiet:
-            say(pages.plan_table(work), pages.describe_work(work))
+        base = tables.get(scale) or Tables.empty()
+        known = (None, None) if options.retrain else (base, results)
+        work: Work | None = survey(studies, scale, options.seeds, store, *known)
+        seen: set[str] = set()
+        while work is not None:
+            ids = {spec.id for spec in work.specs}
+            if ids <= seen and not work.computed:
+                break
+            seen |= ids
+            shown = not work.open or work.left  # a look that was taken before is not told again
+            if not options.quiet and shown:
+                say(pages.plan_table(work), pages.describe_work(work))
+            if options.dry_run and (work.left or options.seeds is not None):
+                return 0
+            if not options.dry_run:
+                with Watch(work.trained, quiet=options.quiet) as watch:
+                    base, refused = carry_out(paper, work, store, results, base, sinks=watch)
+                failed += sum(store.find(spec).status == "failed" for spec in work.specs)
+            if refused is not None or options.seeds is not None:
+                break
+            work = survey_next(studies, scale, store, base, options.retrain)
         if options.dry_run:
             return 0
-    tables = read_all(paper, results)
-    if options.train:
-        base = tables.get(scale) or Tables.empty()
-        with Watch(work.specs, quiet=options.quiet) as watch:
-            made, refused = carry_out(paper, work, store, results, base, sinks=watch)
-        if len(made.runs):
-            tables[scale] = made
-        failed = sum(store.find(spec).status == "failed" for spec in work.specs)
+        if len(base.runs):
+            tables[scale] = base
     written = pages.write_pages(paper, tables, results, options.docs, options.readme)
     if not options.quiet:
-        for known, found in tables.items():
-            if known == scale or not options.train:
-                say(pages.verdict_table(studies, found, known))
+        for each, found in tables.items():
+            if each == scale or not options.train:
+                say(pages.verdict_table(studies, found, each))
         print(*written, sep="\n")
     if refused is not None:
         raise refused  # only now: the pages show what there is
     return 4 if failed else 0
 
 
+def do_statistics(options: known.Statistics) -> int:
+    from grokscope.claims.simulation import tabulate
+    from grokscope.pages.statistics import render
+    from grokscope.store.files import write_file
+
+    if options.draws < 1:
+        raise SpecError(f"--draws is {options.draws}; it must be at least 1.")
+    print(write_file(options.out, render(tabulate(options.draws), options.draws).encode()))
+    return 0
+
+
 def do_verify(options: known.Verify) -> int:
     from grokscope.store import Store
 
     store = Store(options.store)
-    problems = store.verify()
+    problems = store.verify(options.set_aside)
     troubled = {problem.path.relative_to(store.root).parts[0] for problem in problems}
     sound = len([name for name in store.ids() if name not in troubled])
     for problem in problems:
-        print(f"{problem.kind:<8} {problem.path}: {problem.sentence}.")
-        if options.set_aside and problem.kind != "partial":
-            # A damaged file makes the whole run untrustworthy.
-            entry = store.root / problem.path.relative_to(store.root).parts[0]
-            print(f"         moved to {store.set_aside(entry)}")
-    bad = [problem for problem in problems if problem.kind != "partial"]
-    print(f"{sound} sound, {len(problems) - len(bad)} partial, {len(bad)} bad.")
+        print(plain(f"{problem.kind:<8} {problem.path}: {problem.sentence}."))
+        if problem.moved:
+            print(plain(f"         moved to {problem.moved}"))
+    bad = [problem for problem in problems if problem.kind in ("damaged", "foreign")]
+    partial = sum(problem.kind == "partial" for problem in problems)
+    print(f"{sound} sound, {partial} partial, {len(bad)} bad.")
     if bad and not options.set_aside:
         print("`grokscope verify --set-aside` moves the bad entries out of the way.")
-    return 3 if bad and not options.set_aside else 0
+    return 3 if any(not problem.moved for problem in bad) else 0
 
 
 def do_recipes(options: known.Recipes) -> int:
@@ -329,12 +402,18 @@ def do_recipes(options: known.Recipes) -> int:
 COMMANDS: dict[str, tuple[type, Callable[[Any], int]]] = {
     "demo": (known.Demo, do_demo),
     "train": (known.Train, do_train),
+    "fork": (known.Fork, do_fork),
+    "lab": (known.Lab, do_lab),
     "runs": (known.Runs, do_runs),
     "show": (known.Show, do_show),
     "figure": (known.Figure, do_figure),
     "report": (known.Report, do_report),
     "certify": (known.Certify, do_certify),
     "reproduce": (known.Reproduce, do_reproduce),
+    "statistics": (known.Statistics, do_statistics),
     "verify": (known.Verify, do_verify),
     "recipes": (known.Recipes, do_recipes),
 }
+
+if __name__ == "__main__":
+    main()

@@ -48,5 +48,7 @@ def run_demo(store: Path | None, page: Path, quiet: bool) -> int:
     write_page(page, arms, title="Two transformers, one prior", introduction=INTRODUCTION)
     if not quiet:
         say(outcome_table(runs, names), "", phase_table(runs, names), "", f"The page: {page}")
+        where = f" --store {store}" if store else ""
+        say(f"Watch runs live and start your own: grokscope lab{where}")
     failed = any(reading.status == "failed" for arm in arms for reading in arm.readings)
     return 4 if failed else 0

@@ -4,6 +4,8 @@ allowed, what to do. The command line prints them without a traceback and exits 
 from __future__ import annotations
 
 import difflib
+import json
+import unicodedata
 from collections.abc import Iterable
 
 
@@ -29,6 +31,30 @@ class TrainingError(GrokscopeError):
     """Training ended without every run being finished."""
 
     exit_code = 4
+
+
+def plain(text: str) -> str:
+    """Text for a terminal: control characters, and those that reverse its direction, are shown as
+    escapes. A name in somebody else's store must not be able to steer the terminal."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(c if _is_plain(c) else _escape(c) for c in text)
+
+
+def _is_plain(character: str) -> bool:
+    return character in "\n\t" or unicodedata.category(character) not in ("Cc", "Cf", "Cs", "Co")
+
+
+def _escape(character: str) -> str:
+    r"""\u001b, as JSON writes it, so that JSON stays what it is."""
+    number = ord(character)
+    return f"\\u{number:04x}" if number < 0x10000 else json.dumps(character)[1:-1]
+
+
+def named_error(name: str, message: str) -> GrokscopeError:
+    """The error of a class by its name, as it came from another process."""
+    kinds = {kind.__name__: kind for kind in (SpecError, StoreError, TrainingError)}
+    return kinds.get(name, TrainingError)(message)
 
 
 def suggest(name: str, known: Iterable[str], otherwise: str = "") -> str:

@@ -1,4 +1,4 @@
-"""What can be said on the command line: a dataclass a command, every field an option with help."""
+"""What can be said on the command line: one dataclass per command, one field per option."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Train(InStore):
     """A recipe (see `grokscope recipes`) or a TOML file."""
     over: tuple[str, ...] = ()
     """Sweep: name=value,value or name=first..last, as many as you like. It is added to the sweep of
-    a TOML file, whose values give way where both name a field."""
+    a TOML file; where both name a field, this one counts."""
     processes: int | None = None
     """Worker processes. Default: one per core where that pays."""
     execution: Literal["auto", "one-by-one", "vmap"] = "auto"
@@ -37,6 +37,8 @@ class Train(InStore):
     """Print nothing but errors."""
     dry_run: bool = False
     """List the runs and what the store has of them, and stop."""
+    trust: bool = False
+    """Execute the files of rules and models that a teacher in the store names."""
     spec: Annotated[RunSpec, arg(name="")] = field(default_factory=RunSpec)
 
 
@@ -48,6 +50,40 @@ class Demo(InStore):
     """The page to write."""
     quiet: bool = False
     """Print nothing but errors."""
+
+
+@dataclass(kw_only=True)
+class Fork(InStore):
+    """Another future: go back to a row of a run, change something, train on from there.
+
+    grokscope fork 3f2a --at 500 --prior.kind oracle --prior.strength 3
+    """
+
+    run: Positional[str]
+    """Name of the run, or enough of its first digits."""
+    at: int
+    """Epoch of the row from which the fork goes on, bit for bit."""
+    quiet: bool = False
+    """Print nothing but errors."""
+    spec: Annotated[RunSpec, arg(name="")] = field(default_factory=RunSpec)
+
+
+@dataclass(kw_only=True)
+class Lab(InStore):
+    """Open the live lab: start, watch, compare and explain runs in the browser.
+
+    grokscope lab
+    grokscope lab --allow my_rule.py my_data.csv
+    """
+
+    port: int = 8321
+    """Where it listens, on this machine only. If it is taken, another one is used."""
+    allow: tuple[Path, ...] = ()
+    """Files of your own (rules, measures, data) that runs started from the page may use."""
+    results: Path = Path("results")
+    """Where the tables of reproduced papers are."""
+    open: bool = True
+    """`--no-open` only prints the link."""
 
 
 @dataclass(kw_only=True)
@@ -63,7 +99,7 @@ class Runs(InStore):
     sql: str = ""
     """A whole query over the tables `runs` and `curves`."""
     json: bool = False
-    """One JSON object a row instead of a table."""
+    """One JSON object per row instead of a table."""
 
 
 @dataclass(kw_only=True)
@@ -71,7 +107,7 @@ class Show(InStore):
     """One run: what it was, what became of it, its phases."""
 
     run: Positional[str]
-    """Name of the run, or enough of its first digits."""
+    """Name of the run, or enough of its first characters to identify it."""
     json: bool = False
     """Spec, outcome and provenance as JSON."""
 
@@ -108,11 +144,13 @@ class Certify(InStore):
     """Name of the run. Its snapshots (training.snapshots) are checked, and its final weights."""
     out: Path | None = None
     """Also write every check: as a table (.parquet, .csv) or as a figure (.svg, .png, .html)."""
+    trust: bool = False
+    """Execute the files of rules and models that the run names. Only for stores that you trust."""
 
 
 @dataclass(kw_only=True)
 class Reproduce(InStore):
-    """Reproduce a paper: train what the store lacks, judge every claim, write the pages.
+    """Reproduce a paper: train what is missing, judge every claim, write the pages.
 
     grokscope reproduce structural-inference
     grokscope reproduce structural-inference 3 map --scale laptop --dry-run
@@ -120,7 +158,7 @@ class Reproduce(InStore):
     """
 
     paper: Positional[str]
-    """Which paper: structural-inference."""
+    """Which paper, for example structural-inference, or `all` of them."""
     studies: Positional[tuple[str, ...]] = ()
     """Its studies, by figure (1, 2 ...) or name; `main` and `appendix` stand for several. Default:
     all of them."""
@@ -130,13 +168,16 @@ class Reproduce(InStore):
     seeds: int | None = None
     """Seeds per arm. Default: what the study asks for at this scale."""
     results: Path = Path("reproduction")
-    """Where the tables go, in one directory per paper and scale."""
+    """Where the tables are, in one directory per paper and scale. A run that they already have is
+    not trained again, even if the store lacks it."""
     docs: Path = Path("reproduction")
     """Where the pages go."""
     readme: Path | None = None
     """A Markdown file whose verdict table, between its two marks, is updated as well."""
     dry_run: bool = False
     """Show the plan and how long it would take, then stop."""
+    retrain: bool = False
+    """Train every run that the store lacks, even if the tables have it."""
     train: bool = True
     """`--no-train` only remakes the pages from the tables."""
     quiet: bool = False
@@ -144,8 +185,18 @@ class Reproduce(InStore):
 
 
 @dataclass(kw_only=True)
+class Statistics:
+    """Simulate every rule that judges claims: how often it errs, how often it decides."""
+
+    draws: int = 1000
+    """Simulated studies per rule and truth; a thousand take a few minutes."""
+    out: Path = Path("statistics.md")
+    """The page to write."""
+
+
+@dataclass(kw_only=True)
 class Verify(InStore):
-    """Check every entry of a store: damaged, partial and foreign ones, and what to do."""
+    """Check every entry of a store; list damaged, partial and foreign ones, and what to do."""
 
     set_aside: bool = False
     """Move what is damaged or foreign into set-aside/ (nothing is deleted)."""

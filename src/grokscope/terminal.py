@@ -4,20 +4,26 @@ no terminal, plain lines."""
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console, RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
+from grokscope import interrupts
 from grokscope.draw.glossary import MEASURES, measure_of
 from grokscope.draw.reading import events_of, phases_of
 from grokscope.draw.words import cell, clock, count, state_event, state_phase, state_plateau
 from grokscope.engine.events import Event
-from grokscope.spec import ObservedSpec, Spec
+from grokscope.errors import plain
+from grokscope.pages.labels import label_specs
+from grokscope.spec import ObservedSpec, Spec, flatten
 from grokscope.store import Run, describe
+from grokscope.store.run import shorten
 
 if TYPE_CHECKING:
     import polars as pl
@@ -26,9 +32,20 @@ MOST_BARS = 12  # more runs than that share one bar
 PLAIN_SECONDS = 10.0  # between two lines where there is no terminal
 
 
+class PlainConsole(Console):
+    """Shows control characters in names and values instead of sending them to the terminal."""
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterator[Segment]:
+        for segment in super().render(renderable, options):
+            text = segment.text if segment.control else plain(segment.text)
+            yield segment if text == segment.text else segment._replace(text=text)
+
+
 def make_console(**options: Any) -> Console:
     """Text is shown as it is, since names and values may hold brackets. `Text` brings style."""
-    return Console(markup=False, emoji=False, **options)
+    return PlainConsole(markup=False, emoji=False, **options)
 
 
 def say(*things: RenderableType) -> None:
@@ -40,16 +57,22 @@ def say(*things: RenderableType) -> None:
 
 
 class Watch:
-    """Listens to the engine and shows progress: one bar per run, or one bar for many."""
+    """Listens to the engine and shows progress: one bar for all, and one per run unless they are
+    many. `show` says whether anything is shown; None: in terminals and notebooks."""
 
     def __init__(
-        self, specs: Sequence[Spec], names: dict[str, str] | None = None, quiet: bool = False
+        self,
+        specs: Sequence[Spec],
+        names: dict[str, str] | None = None,
+        quiet: bool = False,
+        show: bool | None = True,
     ) -> None:
         self.epochs = {spec.id: spec.training.epochs for spec in specs}
-        self.names = names or short_names(specs)
-        self.quiet = quiet
+        labels = zip(specs, label_specs(specs), strict=True)
+        self.names = names or {spec.id: name for spec, name in labels}
         self.console = make_console(stderr=True)
-        self.live = self.console.is_terminal and not quiet
+        self.quiet = quiet or not (self.console.is_terminal if show is None else show)
+        self.live = self.console.is_terminal and not self.quiet
         self.reached: dict[str, int] = {}
         self.skipped: set[str] = set()
         self.last_line = self.began = time.monotonic()
@@ -66,8 +89,9 @@ class Watch:
         self.overall: TaskID | None = None
 
     def __enter__(self) -> Watch:
+        interrupts.report_with(self.kept)
         self.progress.start()
-        if self.many:
+        if len(self.epochs) > 1:
             total = sum(self.epochs.values())
             self.overall = self.progress.add_task(f"{len(self.epochs)} runs", total=total, state="")
         return self
@@ -81,8 +105,10 @@ class Watch:
     def __call__(self, event: Event) -> None:
         if event.kind == "skipped":
             self.skipped.add(event.run)
-        if event.message:
+        if event.message and event.kind != "refused":  # those are told at the end
             self.console.print(event.message, style="yellow", soft_wrap=True)
+        if event.run not in self.epochs or event.kind in ("refused", "warned"):
+            return
         self.reached[event.run] = event.epoch
         if event.kind in ("finished", "failed", "skipped"):
             self.reached[event.run] = self.epochs[event.run]
@@ -95,19 +121,31 @@ class Watch:
         if self.overall is not None:
             # Runs that the store had took no time; with them the rest would look quick.
             done, total = self._progress()
-            state = f"{self.ended} ended"
+            waiting = len(self.epochs) - len(self.reached)
+            state = f"{self.ended} ended" + f", {waiting} waiting" * bool(waiting)
             self.progress.update(self.overall, completed=done, total=total, state=state)
-        elif event.kind != "skipped":
+        if event.kind != "skipped" and not self.many:
             if event.run not in self.bars:
                 bar = self.progress.add_task(self.names[event.run], total=event.epochs, state="")
                 self.bars[event.run] = bar
             done = self.reached[event.run]
-            self.progress.update(self.bars[event.run], completed=done, state=state_of(event))
+            # The program is compiled between these events and the first rows.
+            begins = event.kind in ("started", "resumed")
+            state = "compiling" if begins else state_of(event)
+            self.progress.update(self.bars[event.run], completed=done, state=state, refresh=begins)
 
     def _progress(self) -> tuple[int, int]:
         """Epochs done and to do, of the runs that the store did not have."""
         mine = [name for name in self.epochs if name not in self.skipped]
         return sum(self.reached.get(name, 0) for name in mine), sum(self.epochs[n] for n in mine)
+
+    def kept(self) -> str:
+        """What is safe if we are stopped now."""
+        resume = [self.reached.get(name, 0) for name in self.epochs]
+        ended = sum(r >= e for r, e in zip(resume, self.epochs.values(), strict=True))
+        begun = [r for r, e in zip(resume, self.epochs.values(), strict=True) if 0 < r < e]
+        saved = f", {len(begun)} saved at epoch {', '.join(map(str, begun[:6]))}" if begun else ""
+        return f"Kept: {ended} of {count(len(self.epochs), 'run')} ended{saved}."
 
     @property
     def many(self) -> bool:
@@ -150,18 +188,6 @@ def state_of(event: Event) -> str:
     return "  ".join(f"{measure_of(name).brief} {row[name]:.2f}" for name in names)
 
 
-def short_names(specs: Sequence[Spec]) -> dict[str, str]:
-    """What sets each spec apart from the others."""
-    changes = [{**spec.changed(), "seed": spec.seed} for spec in specs]
-    keys = dict.fromkeys(key for change in changes for key in change)
-    varied = [k for k in keys if len({str(change.get(k)) for change in changes}) > 1]
-    return {
-        spec.id: " ".join(f"{k.rpartition('.')[2]}={cell(c[k])}" for k in varied if k in c)
-        or "run " + spec.id[:8]
-        for spec, c in zip(specs, changes, strict=True)
-    }
-
-
 def plain_table(*headings: str, right: Sequence[str] = (), caption: str | None = None) -> Table:
     """A table without lines; the columns of these headings are set to the right."""
     table = Table(box=None, pad_edge=False, header_style="bold", caption=caption)
@@ -175,13 +201,20 @@ FINAL = {"test_accuracy": ("test", ".3f"), "structure_share": ("structure", ".0%
 """Columns of the table of outcomes, where some run has the measure."""
 
 
-def outcome_table(runs: Sequence[Run], names: dict[str, str] | None = None) -> Table:
-    """A line per run: when each event happened, its plateau, its last measures."""
-    return _outcome_table(runs, [run.outcome if run.ended else {} for run in runs], names or {})
+def outcome_table(
+    runs: Sequence[Run], names: dict[str, str] | None = None, fields: Sequence[str] = ()
+) -> Table:
+    """A line per run: the fields in which the runs differ (`fields` always), when each event
+    happened, its plateau, its last measures."""
+    outcomes = [run.outcome if run.ended else {} for run in runs]
+    return _outcome_table(runs, outcomes, names or {}, fields)
 
 
 def _outcome_table(
-    runs: Sequence[Run], outcomes: Sequence[Mapping[str, Any]], names: Mapping[str, str]
+    runs: Sequence[Run],
+    outcomes: Sequence[Mapping[str, Any]],
+    names: Mapping[str, str],
+    fields: Sequence[str] = (),
 ) -> Table:
     ended = [outcome for outcome in outcomes if outcome]
     events = list(dict.fromkeys(name for outcome in ended for name in events_of(outcome)))
@@ -191,10 +224,14 @@ def _outcome_table(
     meanings = [f"{FINAL[n][0]}: {measure_of(n).definition.rstrip('.').lower()}" for n in final]
     columns = [f"{name} at" for name in events] or ["outcome"]
     columns += ["plateau"] * phased + [FINAL[name][0] for name in final]
+    shown = {} if names else _differing([run.about for run in runs], fields)
     caption = "; ".join([f"times in {units}", *meanings])
-    table = plain_table("run", *columns, *[""] * (not names), right=columns, caption=caption)
-    for run, outcome in zip(runs, outcomes, strict=True):
-        cells = ["under way"]
+    caption += "" if names else _in_common([run.about for run in runs])
+    table = plain_table("run", *shown, *columns, right=columns, caption=caption)
+    for column in table.columns:
+        column.no_wrap = True
+    for index, (run, outcome) in enumerate(zip(runs, outcomes, strict=True)):
+        cells = ["interrupted or under way"]
         if outcome.get("status") == "failed":
             cells = [f"failed: not finite at epoch {outcome['failed_at']}"]
         elif outcome:
@@ -205,10 +242,37 @@ def _outcome_table(
             for name in final:
                 value = outcome["final"].get(name)
                 cells.append("-" if value is None else format(value, FINAL[name][1]))
-        last = [] if names else [describe(run.about)]
+        values = [column[index] for column in shown.values()]
         first = names.get(run.id) or run.id[:8]
-        table.add_row(first, *cells, *[""] * (len(columns) - len(cells)), *last)
+        table.add_row(first, *values, *cells, *[""] * (len(columns) - len(cells)))
     return table
+
+
+def _in_common(specs: Sequence[Spec]) -> str:
+    """What all specs change of the defaults, as a line of its own."""
+    changes = [spec.changed() for spec in specs]
+    shared = {k: v for k, v in changes[0].items() if all(c.get(k) == v for c in changes)}
+    shared.pop("task.fingerprint", None)
+    words = " ".join(f"{name}={shorten(value)}" for name, value in shared.items())
+    return f"\n{'all' if len(specs) > 1 else 'run'}: {words}" if words else ""
+
+
+def _differing(specs: Sequence[Spec], always: Sequence[str] = ()) -> dict[str, list[str]]:
+    """Columns of the fields in which specs differ, named by their last part if no other field has
+    it."""
+    flat = [dict(flatten(spec.to_dict())) for spec in specs]
+    known = dict.fromkeys(name for one in flat for name in one)
+    varied = [
+        name for name in known if name in always or len({repr(one.get(name)) for one in flat}) > 1
+    ]
+    varied = [name for name in varied if not name.endswith("fingerprint")]
+    last = Counter(name.rpartition(".")[2] for name in known)
+    return {
+        end if last[end := name.rpartition(".")[2]] == 1 else name: [
+            cell(one.get(name)) for one in flat
+        ]
+        for name in varied
+    }
 
 
 def phase_table(runs: Sequence[Run], names: dict[str, str]) -> Table:
@@ -247,12 +311,12 @@ def show_run(run: Run) -> list[RenderableType]:
             phases.add_row(phase.name, state_phase(phase, outcome["epochs"]), phase.rule)
         parts += ["", phases]
     segments = run.provenance["segments"]
-    last = segments[-1]
+    last = segments[-1] if segments else {"versions": {}}
     engine = "torch" if "torch" in last["versions"] else "jax"
     seconds = sum(segment["seconds"] for segment in segments)
     made = (
-        f"Trained in {seconds:.1f} s, {last['execution']}, {last['threads']} thread(s), "
-        f"{engine} {last['versions'][engine]}; ended by {outcome['ended_by']}."
+        f"Trained in {seconds:.1f} s, {last.get('execution')}, {last.get('threads')} thread(s), "
+        f"{engine} {last['versions'].get(engine)}; ended by {outcome['ended_by']}."
     )
     return [*parts, "", _measures("final measure", outcome["final"]), "", made]
 

@@ -21,11 +21,11 @@ FINISHED, PARTIAL, FAILED = "ed1fef75bb4599d0", "dd43e2b52172b699", "ec39a675b4d
 
 # One case per compiled program; `python -m golden.record` trains them all.
 TRAINED = ("addition", "stream", "block-pre-norm", "two-layers", "muon", "teacher", "oracle")
-
-
-# Their first layer has been looked up since, so its sums come in another order, and rounding grows
-# a hundredfold from epoch 25 to 50.
-REORDERED = ("stream", "two-layers")
+# Since then the first layer of deeper models is looked up, so its sums come in another order. All
+# that they measure still agrees to 1e-5 at epoch 50, except for the largest gradient on any single
+# logit of two layers: 1.9 times that. So little is not determined by the spec: initial weights that
+# are scaled by one unit in the last place move the same number by 1.7 (up) and 3.4 times (down).
+ROUNDED = {("two-layers", "logit_gradient_max"): 1e-4}
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +48,8 @@ def test_names_of_committed_runs():
     assert len(tables) >= 2
     for table in tables:
         for run, spec in pl.read_parquet(table).select("run", "spec").iter_rows():
-            assert gs.RunSpec().replace(**json.loads(spec)).id == run
+            changed = json.loads(spec)  # tables of other kinds of runs name the kind
+            assert gs.KINDS[changed.pop("kind", "routing")]().replace(**changed).id == run
 
 
 @pytest.fixture
@@ -84,25 +85,24 @@ def test_old_run_resumes(old_store):
 
 
 def test_numbers(specs, curves, tmp_path):
-    """Up to epoch 50 (25 if reordered), as version 0.1.0 had them. On other machines last digits
-    may differ."""
+    """Up to epoch 50, as version 0.1.0 had them. On other machines last digits may differ."""
     weights = load_file(HERE / "runs" / "weights.safetensors")
     runs = gs.train([specs[case] for case in ("oracle", *TRAINED)], tmp_path / "runs")
     for case, run in zip(("oracle", *TRAINED), runs, strict=True):
-        last = 25 if case in REORDERED else 50
-        known = curves.filter(pl.col("case") == case, pl.col("epoch") <= last)
-        curve = run.curve.filter(pl.col("epoch") <= last)
+        known = curves.filter(pl.col("case") == case, pl.col("epoch") <= 50)
+        curve = run.curve.filter(pl.col("epoch") <= 50)
         for name in known.columns[2:]:
             expected = known[name].to_numpy()
             size = max(np.nanmax(np.abs(expected), initial=0), 1e-3)
+            tolerance = ROUNDED.get((case, name), 1e-5)
             np.testing.assert_allclose(
                 curve[name].to_numpy(),
                 expected,
-                rtol=1e-5,
-                atol=1e-5 * size,
+                rtol=tolerance,
+                atol=tolerance * size,
                 err_msg=f"{case} {name}",
             )
-        for name, array in run.weights().items() if case not in REORDERED else ():
+        for name, array in run.weights().items():
             np.testing.assert_allclose(array, weights[f"{case}:{name}"], atol=1e-4, err_msg=case)
 
 

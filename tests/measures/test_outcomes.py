@@ -75,6 +75,16 @@ def test_no_boundary_is_invented():
     assert not any(phase.found for phase in forgot.values())
 
 
+def test_a_run_that_is_rising_when_its_budget_ends_is_not_on_its_plateau():
+    seen = curve()
+    cut = {name: values[seen["epoch"] <= 1100] for name, values in seen.items()}
+    found = {phase.name: phase for phase in find_phases(cut, TRAINING)}
+    assert 0.3 < cut["test_accuracy"][-1] < TRAINING.test_threshold
+    assert 900 <= found["plateau"].end <= 950
+    assert found["grokking"].start == found["plateau"].end
+    assert found["grokking"].end is None  # under way
+
+
 def test_generalising_at_once_has_no_plateau():
     found = phases(memorised=500, moving=0, rise=0, grokked=500)
     assert found["memorisation"].found

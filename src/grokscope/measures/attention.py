@@ -1,6 +1,7 @@
 """Has attention found the graph? Pure functions on NumPy, JAX or PyTorch arrays.
 
-attention (..., T) and oracle (..., T) are distributions over positions; the leading axes broadcast.
+Attention and oracle are distributions over T positions; their leading axes broadcast. n inputs, H
+heads.
 """
 
 from __future__ import annotations
@@ -8,13 +9,16 @@ from __future__ import annotations
 from typing import Any
 
 from array_api_compat import array_namespace
+from jaxtyping import Float
 
-Array = Any
+Weights = Float[Any, "*#n T"]
+PerInput = Float[Any, "*#n"]
+Number = Float[Any, ""]
 
 TINY = 1e-30  # keeps logarithms of empty positions finite in float32
 
 
-def structural_divergence(attention: Array, oracle: Array) -> Array:  # (..., T), (..., T) -> (...)
+def structural_divergence(attention: Weights, oracle: Weights) -> PerInput:
     """D = KL(alpha* || alpha) = sum_i alpha*_i log(alpha*_i / alpha_i), in nats (sec. 4.3).
 
     Unlike the theory's form it is finite, with finite gradients, where attention has left an
@@ -24,32 +28,32 @@ def structural_divergence(attention: Array, oracle: Array) -> Array:  # (..., T)
     return xp.sum(oracle * ratio, axis=-1)
 
 
-def informative_mass(attention: Array, oracle: Array) -> Array:  # -> (...)
+def informative_mass(attention: Weights, oracle: Weights) -> PerInput:
     """Total weight on the informative positions: sum_{i in I} alpha_i."""
     xp = array_namespace(attention)
     return xp.sum(xp.where(oracle > 0, attention, xp.zeros_like(attention)), axis=-1)
 
 
-def weakest_weight(attention: Array, oracle: Array) -> Array:  # (..., T), (..., T) -> (...)
+def weakest_weight(attention: Weights, oracle: Weights) -> PerInput:
     """min_{i in I} alpha_i, the smallest weight on an informative position (eq. 2); 1 where there
     is none."""
     xp = array_namespace(attention)
     return xp.min(xp.where(oracle > 0, attention, xp.ones_like(attention)), axis=-1)
 
 
-def logit_variance(scores: Array) -> Array:  # (..., T) -> (...)
+def logit_variance(scores: Weights) -> PerInput:
     """(1/T) sum_t (a_t - mean a)^2, over the context of each query (conj. E.1)."""
     xp = array_namespace(scores)
     return xp.mean((scores - xp.mean(scores, axis=-1, keepdims=True)) ** 2, axis=-1)
 
 
-def entropy(attention: Array) -> Array:  # (..., T) -> (...)
+def entropy(attention: Weights) -> PerInput:
     """-sum_t alpha_t log alpha_t, in nats."""
     xp = array_namespace(attention)
     return -xp.sum(attention * xp.log(xp.clip(attention, min=TINY)), axis=-1)
 
 
-def measure_attention(attention: Array) -> dict[str, Array]:  # (n, H, T)
+def measure_attention(attention: Float[Any, "n H T"]) -> dict[str, Any]:
     """What can be said of attention without knowing where it ought to be."""
     xp = array_namespace(attention)
     return {
@@ -59,8 +63,8 @@ def measure_attention(attention: Array) -> dict[str, Array]:  # (n, H, T)
 
 
 def measure_routing(
-    attention: Array, oracle: Array, n_train: int, threshold: Array
-) -> dict[str, Array]:  # (n, H, T), (n, T)
+    attention: Float[Any, "n H T"], oracle: Float[Any, "n T"], n_train: int, threshold: Any
+) -> dict[str, Any]:
     """Has attention found the graph, over all inputs? The first `n_train` were trained on.
 
     Several heads are judged by their mean (pooled mass, eq. 55)."""
@@ -86,7 +90,7 @@ def measure_routing(
     }
 
 
-def _quantiles(values: Array, shares: tuple[float, ...]) -> list[Array]:  # (n,)
+def _quantiles(values: Float[Any, " n"], shares: tuple[float, ...]) -> list[Number]:
     """Linearly interpolated, as NumPy's; written out because the array API has none."""
     xp = array_namespace(values)
     ordered = xp.sort(values)

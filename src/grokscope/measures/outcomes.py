@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 import numpy as np
+from jaxtyping import Float, Shaped
 
 from grokscope.spec import EventRule, Spec, TrainingSpec
 from grokscope.spec.run import grokking_events
@@ -68,7 +69,7 @@ def find_event(curve: Mapping[str, np.ndarray], rule: EventRule) -> EventTime:
     return EventTime(rule.measure, rule.threshold, rule.persistence, epoch, until, rule.rising)
 
 
-def column(curve: Mapping[str, np.ndarray], name: str) -> np.ndarray:  # (rows,)
+def column(curve: Mapping[str, np.ndarray], name: str) -> Shaped[np.ndarray, " rows"]:
     """A measure of the curve, as not-a-number where it was not measured."""
     if name not in curve:
         return np.full(len(curve["epoch"]), np.nan)
@@ -90,7 +91,8 @@ def find_phases(curve: Mapping[str, np.ndarray], training: TrainingSpec) -> list
 
     1 memorisation: from 0 to the memorisation time.
     2 plateau: from there to the earlier of resurgence and rise; found if it has more than
-      `persistence` rows.
+      `persistence` rows. A run that has not grokked when its curve ends is on its plateau only as
+      long as its test accuracy has not begun to rise.
     3 resurgence: D, smoothed over `persistence` rows, has made its first tenth of the fall from its
       plateau value (the largest after memorisation) to its value at grokking; found if that fall is
       at least 0.02 nats and begins before the rise.
@@ -118,13 +120,16 @@ def find_phases(curve: Mapping[str, np.ndarray], training: TrainingSpec) -> list
         return [phase(name, None, None) for name in rules]
     after = epochs >= memorised
     rise = None
-    if grokked is not None and grokked > memorised:
-        accuracy = column(curve, "test_accuracy")
-        # It need not have been measured at memorisation; at the grok time it was.
-        base = accuracy[after & np.isfinite(accuracy)][0]
+    last = int(epochs[-1]) if grokked is None else grokked
+    accuracy = column(curve, "test_accuracy")
+    measured = after & np.isfinite(accuracy)  # it need not have been measured at memorisation
+    if last > memorised and measured.any():
+        base = accuracy[measured][0]
         low = accuracy <= base + RISE * (training.test_threshold - base)
-        before = epochs[after & low & (epochs <= grokked)]
+        before = epochs[measured & low & (epochs <= last)]
         rise = int(before[-1]) if len(before) else None
+        if grokked is None and rise == epochs[measured][-1]:
+            rise = None  # it has not begun
     resurgence = None
     if rise is not None and grokked is not None:
         divergence = _smooth(column(curve, "divergence"), training.persistence)
@@ -137,13 +142,13 @@ def find_phases(curve: Mapping[str, np.ndarray], training: TrainingSpec) -> list
             first = int(epochs[moving][0])
             resurgence = first if first <= rise else None
     plateau_end = memorised if rise is None else rise if resurgence is None else resurgence
-    if grokked is None:
+    if grokked is None and rise is None:
         plateau_end = int(epochs[-1])
     rows = np.count_nonzero(after & (epochs <= plateau_end))
     plateau_start = memorised if rows > training.persistence else None
     return [
         phase("memorisation", 0, memorised),
-        phase("plateau", plateau_start, None if grokked is None else plateau_end),
+        phase("plateau", plateau_start, None if grokked is None and rise is None else plateau_end),
         phase("resurgence", resurgence, rise),
         phase("grokking", rise, grokked),
     ]
@@ -170,7 +175,7 @@ def conclude(spec: Spec, curve: Mapping[str, np.ndarray], failed: int = -1) -> d
     }
 
 
-def _smooth(values: np.ndarray, width: int) -> np.ndarray:
+def _smooth(values: Shaped[np.ndarray, " rows"], width: int) -> Float[np.ndarray, " rows"]:
     """Running median, the ends repeated."""
     padded = np.pad(values, (width // 2, width - 1 - width // 2), mode="edge")
     return np.median(np.lib.stride_tricks.sliding_window_view(padded, width), axis=-1)

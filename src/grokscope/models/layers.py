@@ -5,15 +5,19 @@ n examples, P predictions, H heads, T positions, s = d/H numbers per head, d wid
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.scipy.special import ndtr, ndtri
 from jaxtyping import Array, Float, Int
 
-from grokscope.spec import AttentionKind, ModelSpec
+from grokscope.models.roles import role
+from grokscope.spec import AttentionKind, InitKind, ModelSpec
+from grokscope.spec.fields import require
 from grokscope.tasks.data import TaskData
 
 Params = dict[str, Array]
@@ -22,6 +26,8 @@ Scores = Float[Array, "n P H T"]
 Attend = Callable[[Array], Array]  # Scores to Scores: query-key logits to attention weights
 
 ROTARY_BASE = 10_000.0
+POSITION_SPREAD = 0.02  # of learned positions, in PyTorch's habits
+CUT = 2.0  # standard deviations at which LeCun's normal is cut
 ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
     "relu": jax.nn.relu,
     "gelu": jax.nn.gelu,  # the tanh approximation
@@ -47,14 +53,24 @@ class Response(NamedTuple):
 def sizes_of(model: ModelSpec, data: TaskData) -> dict[str, Any]:
     """What every shape has."""
     names = ("width", "hidden", "heads", "attention")
+    require(
+        model.outputs == 0 or model.outputs >= data.classes,
+        f"model.outputs is {model.outputs}; the task has {data.classes} classes.",
+    )
     return {
-        **{name: getattr(data, name) for name in ("vocabulary", "length", "classes")},
+        **{name: getattr(data, name) for name in ("vocabulary", "length")},
         **{name: getattr(model, name) for name in names},
+        "classes": model.outputs or data.classes,
     }
 
 
-def draw(key: Array, sizes: Mapping[str, tuple[int, int]], scale: float | Array) -> Params:
-    """Gaussian matrices with variance 1/fan_in, times `scale`. Embeddings have variance 1/d, so
+def draw(
+    key: Array,
+    sizes: Mapping[str, tuple[int, int]],
+    scale: float | Array,
+    rule: InitKind = "gaussian",
+) -> Params:
+    """Matrices by a rule of initialisation, times `scale`. Embeddings have variance 1/d in each, so
     that tokens start with about unit norm."""
     # One draw for all arrays: a generator per array takes seconds to compile.
     noise = jax.random.normal(key, (sum(a * b for a, b in sizes.values()),), jnp.float32)
@@ -62,9 +78,41 @@ def draw(key: Array, sizes: Mapping[str, tuple[int, int]], scale: float | Array)
     for name, (rows, columns) in sizes.items():
         fan_in = columns if name in ("embedding", "position") else rows
         block = noise[begin : begin + rows * columns].reshape(rows, columns)
-        params[name] = block * (scale / jnp.sqrt(jnp.float32(fan_in)))
+        shaped = SHAPING[rule].get(role(name), lambda block: block)(block)
+        params[name] = shaped * (scale / jnp.sqrt(jnp.float32(fan_in)))
         begin += rows * columns
     return params
+
+
+def _cut(noise: Float[Array, "a b"]) -> Float[Array, "a b"]:
+    """A normal cut at +-2, of variance 0.774, by its distribution function."""
+    tail = (1 - math.erf(CUT / 2**0.5)) / 2
+    return ndtri(tail + (1 - 2 * tail) * ndtr(noise))
+
+
+def _packed_uniform(noise: Float[Array, "d d"]) -> Float[Array, "d d"]:
+    """Xavier's uniform of the block (3d, d) that holds queries, keys and values: bound
+    sqrt(6 / 4d), here without the division by sqrt(d)."""
+    return 1.5**0.5 * (2 * ndtr(noise) - 1)
+
+
+def _small(noise: Float[Array, "T d"]) -> Float[Array, "T d"]:
+    return noise * (POSITION_SPREAD * noise.shape[1] ** 0.5)
+
+
+def _double(noise: Float[Array, "a b"]) -> Float[Array, "a b"]:
+    """Kaiming's normal has variance 2/fan_in."""
+    return noise * 2**0.5
+
+
+# What becomes of a unit Gaussian before it is divided by sqrt(fan_in), by the role of the array.
+_PACKED = {**dict.fromkeys(("query", "key", "value"), _packed_uniform), "position": _small}
+_LINEAR = ("output", "hidden", "readout")
+SHAPING: dict[str, dict[str, Callable[[Array], Array]]] = {
+    "gaussian": {},
+    "lecun": {**_PACKED, **dict.fromkeys(_LINEAR, _cut)},
+    "kaiming": {**_PACKED, **dict.fromkeys(_LINEAR, _double)},
+}
 
 
 def normalise(scores: Float[Array, "*rows T"], kind: AttentionKind) -> Float[Array, "*rows T"]:

@@ -23,6 +23,7 @@ C classes. R is n, or V where a table has a row for each token.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
@@ -44,7 +45,14 @@ from grokscope.models.layers import (
     sizes_of,
 )
 from grokscope.models.roles import INTERACTION
-from grokscope.spec import ActivationKind, AttentionKind, ModelSpec, NormKind, PositionKind
+from grokscope.spec import (
+    ActivationKind,
+    AttentionKind,
+    InitKind,
+    ModelSpec,
+    NormKind,
+    PositionKind,
+)
 from grokscope.tasks.data import TaskData
 
 Rows = tuple[int, ...]  # P positions
@@ -71,6 +79,9 @@ class Shape(NamedTuple):
     read: Rows  # positions at which a prediction is made
     constant_query: bool  # do all examples end with the same token?
     kind: str = "transformer"
+    biases: bool = True  # in the MLP and in LayerNorms
+    tied: bool = False  # is the unembedding the embedding?
+    init: InitKind = "gaussian"
 
 
 def shape_of(model: ModelSpec, data: TaskData) -> Shape:
@@ -86,14 +97,17 @@ def shape_of(model: ModelSpec, data: TaskData) -> Shape:
         activation=model.activation,
         read=tuple(range(data.length)) if data.determined else (data.length - 1,),
         constant_query=bool((data.tokens[:, -1] == data.tokens[0, -1]).all()),
+        init=model.init,
     )
 
 
 def init(key: Array, shape: Shape, scale: float | Array = 1.0) -> Params:
-    """Gaussian matrices, zero biases, norms that change nothing; all but the norms times
+    """Matrices by the shape's rule, zero biases, norms that change nothing; all but the norms times
     `scale`."""
     d, m = shape.width, shape.hidden
-    sizes = {"embedding": (shape.vocabulary, d), "unembedding": (d, shape.classes)}
+    sizes = {"embedding": (shape.vocabulary, d)}
+    if not shape.tied:
+        sizes["unembedding"] = (d, shape.classes)
     if shape.positions == "learned":
         sizes["position"] = (shape.length, d)
     for layer in range(shape.layers):
@@ -101,13 +115,13 @@ def init(key: Array, shape: Shape, scale: float | Array = 1.0) -> Params:
             sizes[f"block{layer}.{name}"] = (d, d)
         sizes[f"block{layer}.hidden"] = (d, m)
         sizes[f"block{layer}.readout"] = (m, d)
-    params = draw(key, sizes, scale)
-    for layer in range(shape.layers):
+    params = draw(key, sizes, scale, shape.init)
+    for layer in range(shape.layers if shape.biases else 0):
         params[f"block{layer}.hidden_bias"] = jnp.zeros(m, jnp.float32)
         params[f"block{layer}.readout_bias"] = jnp.zeros(d, jnp.float32)
     for name in _norms(shape) if shape.norm_gain else ():
         params[f"{name}_gain"] = jnp.ones(d, jnp.float32)
-        if shape.norm_kind == "layer":
+        if shape.norm_kind == "layer" and shape.biases:
             params[f"{name}_bias"] = jnp.zeros(d, jnp.float32)
     return params
 
@@ -135,7 +149,22 @@ def respond(
     `attend` makes the last layer's weights from its logits, in which positions that may not be seen
     are -inf.
     """
-    net, length = _Net(params, shape, numbers), tokens.shape[1]
+    x, scores, attention = encode(params, tokens, shape, attend, numbers)
+    unembedding = params["embedding"].T if shape.tied else params["unembedding"]
+    return Response(numbers.readout_scale * (x @ unembedding), scores, attention)
+
+
+def encode(
+    params: Params,
+    tokens: Tokens,
+    shape: Shape,
+    attend: Attend,
+    numbers: ModelNumbers,
+    rescale: Callable[[Array], Array] = lambda x: x,
+) -> tuple[Float[Array, "n P d"], Scores, Scores]:
+    """What the unembedding reads, with the last layer's scores and attention. `rescale` changes the
+    input of every MLP (before its norm), for probes."""
+    net, length = _Net(params, shape, numbers, rescale), tokens.shape[1]
     # Tables pay while they have fewer rows than there are examples.
     pairs = tokens if len(tokens) > shape.vocabulary else None
     x = params["embedding"][tokens]  # (n, T, d)
@@ -149,8 +178,7 @@ def respond(
         x, _, _ = net.block(f"block{layer}", x, pairs, everywhere, inner)
         pairs = None
     x, scores, attention = net.block(f"block{shape.layers - 1}", x, pairs, shape.read, attend)
-    logits = numbers.readout_scale * (net.norm("final", x) @ params["unembedding"])
-    return Response(logits, scores, attention)
+    return net.norm("final", x), scores, attention
 
 
 class Attended(NamedTuple):
@@ -168,6 +196,7 @@ class _Net(NamedTuple):
     params: Params
     shape: Shape
     numbers: ModelNumbers
+    rescale: Callable[[Array], Array]
 
     def block(
         self, at: str, x: Float[Array, "R T d"], pairs: Tokens | None, rows: Rows, attend: Attend
@@ -181,9 +210,10 @@ class _Net(NamedTuple):
             here, mixed, scores, attention = self.ask(at, x, pairs, rows, attend)
         y = mixed.reshape(*mixed.shape[:2], shape.width) @ params[f"{at}.output"]
         y = self.norm(f"{at}.post_attention", here + y if shape.residual else y)
-        z = self.norm(f"{at}.mlp", y) @ params[f"{at}.hidden"] + params[f"{at}.hidden_bias"]
-        z = ACTIVATIONS[shape.activation](z)
-        z = z @ params[f"{at}.readout"] + params[f"{at}.readout_bias"]
+        z = self.norm(f"{at}.mlp", self.rescale(y)) @ params[f"{at}.hidden"]
+        z = z + params[f"{at}.hidden_bias"] if shape.biases else z
+        z = ACTIVATIONS[shape.activation](z) @ params[f"{at}.readout"]
+        z = z + params[f"{at}.readout_bias"] if shape.biases else z
         z = self.norm(f"{at}.post_mlp", y + z if shape.residual else z)
         return z, scores, attention
 
@@ -251,7 +281,7 @@ class _Net(NamedTuple):
         x = x * jax.lax.rsqrt((x**2).mean(axis=-1, keepdims=True) + self.numbers.norm_epsilon)
         if shape.norm_gain:
             x = x * self.params[f"{name}_gain"]
-        if shape.norm_gain and shape.norm_kind == "layer":
+        if shape.norm_gain and shape.norm_kind == "layer" and shape.biases:
             x = x + self.params[f"{name}_bias"]
         return x
 

@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from grokscope.claims.studies import Paper
 
-PAPERS = {"structural-inference": "grokscope.papers.structural_inference.paper"}
+PAPERS = {
+    "structural-inference": "grokscope.papers.structural_inference.paper",
+    "inductive-bias": "grokscope.papers.inductive_bias.paper",
+    "epistemic-icl": "grokscope.papers.epistemic_icl.paper",
+    "martingale-operators": "grokscope.papers.martingale_operators.paper",
+}
 
 
 def find_paper(name: str) -> Paper:

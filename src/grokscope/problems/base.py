@@ -16,7 +16,11 @@ if TYPE_CHECKING:
 class Problem(Protocol):
     """Pure functions of weights, data and numbers. Hashable: one program is compiled per problem
     and array shapes, so whatever may vary within a sweep belongs into `numbers`. Weights, data and
-    numbers are pytrees that the engine does not look into."""
+    numbers are pytrees that the engine does not look into.
+
+    A problem may also measure the optimiser's posterior: with `samples` above 0, a row has
+    `posterior_row(draw, keys, data, numbers)` as well, where `draw(key)` gives weights and there
+    are that many keys."""
 
     @property
     def finite(self) -> tuple[str, ...]:

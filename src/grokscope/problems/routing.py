@@ -1,7 +1,8 @@
 """Sequences of tokens answered through attention: the problem of arXiv 2605.15787.
 
-Cross-entropy, a penalty on attention, and a row that tells whether attention has found the
-positions that determine the answer. Hyperparameters are data, so sweeping them recompiles nothing.
+A loss (cross-entropy by default), a penalty on attention, and a row that tells whether attention
+has found the positions that determine the answer. Hyperparameters are data, so sweeping them
+recompiles nothing.
 
 n training and m test examples, T positions, H heads, C classes. Each example has P predictions, of
 which J are judged; both are 1 except in streams, and then there is no axis for them in the data.
@@ -9,23 +10,25 @@ which J are judged; both are 1 except in streams, and then there is no axis for 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Bool, Float, Int, Shaped
 
 from grokscope import models, parts
 from grokscope.errors import SpecError
 from grokscope.interventions import apply_mask, make_mask, match_norm, query_key_penalty
 from grokscope.measures import attention as on_attention
 from grokscope.measures import weights as on_weights
-from grokscope.models.layers import normalise
+from grokscope.models.layers import Scores, normalise
 from grokscope.priors import DISTINCT, penalty_index, strength_at
 from grokscope.problems.base import Kind
 from grokscope.problems.targets import find_targets, finished_run
-from grokscope.spec import RunSpec
+from grokscope.spec import LossKind, RunSpec
 from grokscope.spec.sections import PARITIES
 from grokscope.tasks import TaskData, build_task, pin_task
 
@@ -42,6 +45,7 @@ class Side(NamedTuple):
     labels: Any  # (n,), in a stream (n, P)
     oracle: Any  # (n, T), in a stream (n, J, T)
     frozen: Any  # like oracle, the posterior that replaces attention if `freeze` is set
+    offset: Any = None  # (n, P, C), subtracted from the logits; None: nothing is
 
 
 class Data(NamedTuple):
@@ -77,7 +81,8 @@ class Routing:
     """Which of an example's predictions count for accuracy, prior and measures; the loss has
     all."""
     double: bool = False
-    """Is cross-entropy computed in 64 bits?"""
+    """Is the loss computed in 64 bits?"""
+    loss_kind: LossKind = "cross_entropy"
     structured: bool = True
     """Is the oracle known?"""
     penalty: str = ""
@@ -103,12 +108,12 @@ class Routing:
         numbers: Numbers,
         step: jax.Array,
         key: jax.Array,
-    ) -> jax.Array:
-        """Mean cross-entropy + strength(step) * penalty + penalty on query and key weights."""
+    ) -> Float[Array, ""]:
+        """Mean loss + strength(step) * penalty + penalty on query and key weights."""
         side, target = self.draw_batch(data, key)
         response = self.respond(params, side, numbers)
         labels = side.labels.reshape(response.logits.shape[:2])
-        loss = cross_entropy(response.logits, labels, self.double).mean()
+        loss = LOSSES[self.loss_kind](self._precise(response.logits), labels).mean()
         attention = self._judge(response.attention)
         wanted = target.reshape(len(attention), 1, -1)
         penalty = jax.lax.switch(numbers.penalty, self.penalties, attention, wanted).mean()
@@ -138,7 +143,7 @@ class Routing:
     ) -> models.Response:
         """What the model says of one side. `nudge` is added to the query-key logits."""
 
-        def attend(scores: jax.Array) -> jax.Array:  # (n, P, H, T) -> (n, P, H, T)
+        def attend(scores: Scores) -> Scores:
             attention = normalise(scores + nudge, self.shape.attention)
             # Where attention is frozen, every head has the same posterior.
             frozen = side.frozen.reshape(len(scores), len(self.judged), 1, -1)
@@ -146,9 +151,15 @@ class Routing:
                 frozen = attention.at[:, jnp.asarray(self.judged)].set(frozen)
             return jnp.where(numbers.freeze, frozen, attention)
 
-        return models.respond(params, side.tokens, self.shape, attend, numbers.model)
+        response = models.respond(params, side.tokens, self.shape, attend, numbers.model)
+        if side.offset is None:
+            return response
+        return response._replace(logits=response.logits - side.offset)
 
-    def _judge(self, array: jax.Array) -> jax.Array:  # (n, P, ...) -> (n * J, ...)
+    def _precise(self, logits: jax.Array) -> jax.Array:
+        return logits.astype(jnp.float64) if self.double else logits
+
+    def _judge(self, array: Shaped[Array, "n P *rest"]) -> Shaped[Array, " nJ *rest"]:
         """The rows of the predictions that count."""
         if len(self.judged) < array.shape[1]:
             array = array[:, jnp.asarray(self.judged)]
@@ -157,25 +168,31 @@ class Routing:
     def row(self, params: models.Params, data: Data, numbers: Numbers) -> dict[str, jax.Array]:
         shape, train, test = self.shape, data.train, data.test
 
-        def read(nudge, side):
-            response = self.respond(params, side, numbers, nudge)
+        def read(given, side):
+            nudge, weights = given
+            response = self.respond(weights, side, numbers, nudge)
             labels = side.labels.reshape(response.logits.shape[:2])
-            losses = cross_entropy(response.logits, labels, self.double)
+            losses = LOSSES[self.loss_kind](self._precise(response.logits), labels)
             right = self._judge(response.logits.argmax(axis=-1) == labels)
             return losses.sum(), (losses.mean(), right, response)
 
         # The task's gradient on each query-key logit, apart from any prior's: summing the examples'
-        # losses keeps the gradients of single examples apart, since no logit is shared.
+        # losses keeps the gradients of single examples apart, since no logit is shared. That on the
+        # weights comes with it where it has a column.
         n, positions = train.tokens.shape
         still = jnp.zeros((n, train.labels.size // n, shape.heads, positions), jnp.float32)
-        gradients, (train_loss, train_right, on_train) = jax.grad(read, has_aux=True)(still, train)
-        _, (test_loss, test_right, on_test) = read(0.0, test)
+        general = shape.kind != "minimal"
+        free = (still, params if general else {})
+        gradients, (train_loss, train_right, on_train) = jax.grad(
+            lambda given: read((given[0], {**params, **given[1]}), train), has_aux=True
+        )(free)
+        per_logit = self._judge(gradients[0])
+        _, (test_loss, test_right, on_test) = read((0.0, params), test)
         attention = jnp.concatenate(
             [self._judge(on_train.attention), self._judge(on_test.attention)]
         )
         oracle = jnp.concatenate([side.oracle.reshape(-1, positions) for side in (train, test)])
         mirrored = jnp.repeat(data.mirrored, len(self.judged))
-        per_logit = self._judge(gradients)
         frequencies, share = on_weights.key_frequencies(params["embedding"], data.cycle)
         magnitude = jnp.abs(per_logit)
         routing = on_attention.measure_attention(attention)
@@ -183,6 +200,15 @@ class Routing:
             routing = on_attention.measure_routing(
                 attention, oracle, len(train_right), numbers.structure_threshold
             )
+        more = {}
+        if general:  # younger than the minimal model's runs, whose rows stay as they are
+            more = {
+                "entropy_by_head": on_attention.entropy(attention).mean(axis=0),
+                "gradient_norm": on_weights.frobenius_norm(gradients[1]) / n,
+                "fourier_concentration": on_weights.fourier_concentration(
+                    params["embedding"], data.cycle
+                ),
+            }
         own = {
             name: parts.load_function(reference, "the measure")(params, data)
             for name, reference in zip(measure_names(self.measures), self.measures, strict=True)
@@ -204,10 +230,11 @@ class Routing:
             "lipschitz_bound": on_weights.lipschitz_bound(params),
             "frequency_share": share,
             "frequencies": frequencies,
+            **more,
             **own,
         }
 
-    def _logit_variance(self, *scores: jax.Array) -> jax.Array:  # (n, P, H, T) each
+    def _logit_variance(self, *scores: Float[Array, "_ P H T"]) -> Float[Array, ""]:
         """Over what can be seen, on average."""
         both = jnp.concatenate([self._judge(some) for some in scores])
         rows = tuple(self.shape.read[index] for index in self.judged)
@@ -216,18 +243,29 @@ class Routing:
         return jnp.var(both, axis=-1, where=seen).mean()
 
 
-def cross_entropy(
-    logits: jax.Array, labels: jax.Array, double: bool
-) -> jax.Array:  # (..., C), (...) -> (...)
-    if double:
-        logits = logits.astype(jnp.float64)
+def cross_entropy(logits: Float[Array, "*n C"], labels: Int[Array, "*n"]) -> Float[Array, "*n"]:
     chosen = jnp.take_along_axis(logits, labels[..., None], axis=-1)[..., 0]
     return jax.nn.logsumexp(logits, axis=-1) - chosen
 
 
+def squared_error(logits: Float[Array, "*n C"], labels: Int[Array, "*n"]) -> Float[Array, "*n"]:
+    """|f - e_y|^2 / 2."""
+    wanted = jax.nn.one_hot(labels, logits.shape[-1], dtype=logits.dtype)
+    return jnp.sum((logits - wanted) ** 2, axis=-1) / 2
+
+
+LOSSES: dict[LossKind, Callable[[jax.Array, jax.Array], jax.Array]] = {
+    "cross_entropy": cross_entropy,
+    "squared": squared_error,
+}
+
+
 def _interaction_gradient(
-    params: dict[str, jax.Array], tokens: jax.Array, per_logit: jax.Array, shape: models.Shape
-) -> jax.Array:  # tokens (n, T), per_logit (n, H, T)
+    params: models.Params,
+    tokens: Int[Array, "n T"],
+    per_logit: Float[Array, "nJ H T"],
+    shape: models.Shape,
+) -> Float[Array, ""]:
     """|dL/dM|_F. Since a_t = e_q' M e_t / sqrt(d/H), dL/dM = e_q s' / sqrt(d/H) with
     s = mean over examples of sum_t (dL/da_t) e_t, a matrix of rank one per head. The general
     transformer has no such matrix: its rotations and norms stand between W_Q and W_K."""
@@ -243,7 +281,7 @@ def _interaction_gradient(
     return jnp.linalg.norm(asked) * jnp.linalg.norm(pulled) / (n * scale)
 
 
-def _mean_where(values: jax.Array, where: jax.Array) -> jax.Array:
+def _mean_where(values: Bool[Array, " m"], where: Bool[Array, " m"]) -> Float[Array, ""]:
     """Mean over a subset; NaN where it is empty."""
     return jnp.sum(values & where) / jnp.sum(where)
 
@@ -282,9 +320,10 @@ def build(spec: RunSpec, store: Store) -> tuple[Routing, Data, Numbers]:
     def side(index: np.ndarray) -> Side:
         return Side(data.tokens[index], data.labels[index], data.oracle[index], frozen[index])
 
+    train, test = side(data.train), side(data.test)
     arrays = Data(
-        train=side(data.train),
-        test=side(data.test),
+        train=train,
+        test=test,
         mirrored=data.mirrored,
         target=target[data.train],
         cycle=data.cycle.astype(np.int32),
@@ -295,12 +334,28 @@ def build(spec: RunSpec, store: Store) -> tuple[Routing, Data, Numbers]:
         batch=spec.optimiser.batch,
         judged=data.determined or (0,),
         double=spec.model.loss_precision == "float64",
+        loss_kind=spec.model.loss,
         structured=data.structured,
         penalty=spec.prior.rule,
         measures=spec.training.measures,
     )
     _check_parts(problem, template, arrays)
+    if spec.model.initial_outputs == "subtracted":
+        arrays = _subtract_initial(problem, spec, arrays, numbers)
     return problem, arrays, numbers
+
+
+def _subtract_initial(problem: Routing, spec: RunSpec, data: Data, numbers: Numbers) -> Data:
+    """Each side with the logits that the initial weights give."""
+    made = jax.tree.map(jnp.asarray, (data, numbers))
+
+    @jax.jit
+    def respond(side: Side) -> jax.Array:
+        drawn = problem.init(jax.random.key(np.uint32(spec.seed)), *made)
+        return problem.respond(drawn, side, made[1]).logits
+
+    train, test = (side._replace(offset=respond(side)) for side in (data.train, data.test))
+    return data._replace(train=train, test=test)
 
 
 def _check_parts(problem: Routing, template: Any, data: Data) -> None:
@@ -407,6 +462,10 @@ def estimate(spec: RunSpec) -> float:
     if model.kind == "minimal":
         products = 12 * model.hidden * (model.width + values) / RATE
         each = products + 2e-9 * length * model.heads * model.width
+    elif model.layers == 1 and task.kind not in ("parity_stream", "data"):
+        # Attention of a single block is looked up; the rest runs at a quarter of the rate.
+        sizes = model.width + 2 * model.hidden + values
+        each = 4 * 6 * model.width * sizes / RATE
     else:
         # Small products and elementwise work at every position run at a fifth of the rate.
         if task.kind == "parity_stream":

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float
 
 from grokscope import models
 from grokscope.errors import SpecError
@@ -19,10 +20,11 @@ from grokscope.tasks import TaskData, build_task, infer_posterior
 if TYPE_CHECKING:
     from grokscope.store import Run, Store
 
+Posterior = Float[np.ndarray, "n *J T"]
+"""Over T positions, for each of n examples (and J predictions, in a stream)."""
 
-def find_targets(
-    spec: RunSpec, data: TaskData, store: Store
-) -> tuple[np.ndarray, np.ndarray]:  # both like data.oracle
+
+def find_targets(spec: RunSpec, data: TaskData, store: Store) -> tuple[Posterior, Posterior]:
     """Where the prior pulls attention, and where attention is frozen."""
     wanted = {spec.prior.kind, spec.interventions.frozen_attention}
     if "adversarial" in wanted and not data.adversarial.any(axis=-1).all():
@@ -39,8 +41,8 @@ def find_targets(
     return target, posteriors.get(spec.interventions.frozen_attention, data.uniform)
 
 
-def _teacher_attention(spec: RunSpec, data: TaskData, store: Store) -> np.ndarray:
-    """Final attention of another run, averaged over its heads, like data.oracle."""
+def _teacher_attention(spec: RunSpec, data: TaskData, store: Store) -> Posterior:
+    """Final attention of another run, averaged over its heads."""
     run = finished_run(store, spec.prior.teacher)
     params = own_weights(run)
     theirs = build_task(run.spec.task, run.spec.seed)

@@ -1,8 +1,10 @@
 """What a run is: frozen dataclasses, each checking itself, and the hash that names the run."""
 
+from grokscope.spec.equations import EquationSpec, FieldSpec, ObjectiveSpec, OperatorSpec
 from grokscope.spec.fields import flatten, to_dict
+from grokscope.spec.incontext import DecoderSpec, InContextSpec, MapsSpec
 from grokscope.spec.observed import PER_EXAMPLE, ObservedSpec, Setting, WatchSpec
-from grokscope.spec.reading import from_toml, sweep, to_toml
+from grokscope.spec.reading import from_toml, load_source, sweep, to_toml
 from grokscope.spec.recipes import RECIPES, find_recipe
 from grokscope.spec.run import (
     KINDS,
@@ -16,7 +18,10 @@ from grokscope.spec.run import (
 from grokscope.spec.sections import (
     ActivationKind,
     AttentionKind,
+    ForkSpec,
+    InitKind,
     InterventionSpec,
+    LossKind,
     MaskSpec,
     ModelSpec,
     NormKind,
@@ -30,3 +35,5 @@ from grokscope.spec.sections import (
 )
 
 KINDS["observed"] = ObservedSpec
+KINDS["incontext"] = InContextSpec
+KINDS["fields"] = FieldSpec

@@ -64,7 +64,7 @@ def build(cls: type, data: Mapping[str, Any], base: Any, where: str = "") -> Any
     """`base` with the fields that nested dictionaries (TOML, JSON) name."""
     hints = field_types(cls)
     if not isinstance(data, Mapping):
-        raise SpecError(f"{where.rstrip('.')} must be a table of fields, not {data!r}.")
+        raise SpecError(f"{where.rstrip('.')} must be a table of fields, not {show(data)}.")
     changes = {}
     for name, value in data.items():
         if name not in hints:
@@ -110,7 +110,8 @@ def plain_numbers(value: Any, hint: Any) -> Any:
         return refer(value)
     if hasattr(value, "item") and getattr(value, "ndim", None) == 0:
         value = value.item()
-    return float(value) if hint is float and type(value) is int else value
+    fits = hint is float and type(value) is int and abs(value) < 2**1023
+    return float(value) if fits else value
 
 
 # Writing
@@ -154,12 +155,23 @@ def flatten(data: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, An
 # Checking
 
 
+def show(value: Any) -> str:
+    """A value in a sentence, however long it is."""
+    try:
+        text = repr(value)
+    except ValueError:  # Python does not print integers of thousands of digits
+        text = "a number of thousands of digits"
+    except RecursionError:
+        text = "something nested too deeply"
+    return text if len(text) <= 200 else f"{text[:200]}…"
+
+
 def check(value: Any, hint: Any, where: str) -> None:
     """Raise a SpecError unless the value fits its type and, for a section, every field fits its
     limits and the section's own `check` agrees."""
     if is_section(hint):
         if not isinstance(value, hint):
-            raise SpecError(f"{where} must be a {hint.__name__}, not {value!r}.")
+            raise SpecError(f"{where} must be a {hint.__name__}, not {show(value)}.")
         for item in dataclasses.fields(value):
             path = f"{where}.{item.name}" if where else item.name
             given = getattr(value, item.name)
@@ -171,17 +183,17 @@ def check(value: Any, hint: Any, where: str) -> None:
     elif get_origin(hint) is Literal:
         if not isinstance(value, str) or value not in get_args(hint):
             allowed = ", ".join(map(str, get_args(hint)))
-            raise SpecError(f"{where} is {value!r}; it must be one of {allowed}.")
+            raise SpecError(f"{where} is {show(value)}; it must be one of {allowed}.")
     elif get_origin(hint) is tuple:
         if not isinstance(value, tuple) or not all(isinstance(part, str) for part in value):
-            raise SpecError(f"{where} is {value!r}; it must be a list of texts.")
+            raise SpecError(f"{where} is {show(value)}; it must be a list of texts.")
     elif isinstance(value, bool) or not isinstance(value, hint):
         words = {int: "a whole number", float: "a number", str: "text"}.get(hint, str(hint))
-        raise SpecError(f"{where} is {value!r}; it must be {words}.")
+        raise SpecError(f"{where} is {show(value)}; it must be {words}.")
     elif hint is int and abs(value) >= 2**31:
-        raise SpecError(f"{where} is {value}; whole numbers must stay below 2^31.")
+        raise SpecError(f"{where} is {show(value)}; whole numbers must stay below 2^31.")
     elif hint is float and not math.isfinite(value):
-        raise SpecError(f"{where} is {value}; it must be a finite number.")
+        raise SpecError(f"{where} is {show(value)}; it must be a finite number.")
 
 
 def _check_limits(
@@ -202,15 +214,16 @@ def _check_limits(
             end = f"between {limits['above']} and {limits['below']}, both excluded"
         require(
             value > limits["above"] and value < limits.get("below", math.inf),
-            f"{path} is {value}; it must {'lie' if 'below' in limits else 'be'} {end}.",
+            f"{path} is {show(value)}; it must {'lie' if 'below' in limits else 'be'} {end}.",
         )
         if high is not None:
-            require(value <= high, f"{path} is {value}; it must be in ({limits['above']}, {high}].")
+            allowed = f"in ({limits['above']}, {high}]"
+            require(value <= high, f"{path} is {show(value)}; it must be {allowed}.")
     elif "below" in limits:
         require(
             low <= value < limits["below"],
-            f"{path} is {value}; it must be in [{low}, {limits['below']}).",
+            f"{path} is {show(value)}; it must be in [{low}, {limits['below']}).",
         )
     elif low is not None:
         words = "0 or more" if low == 0 else f"at least {low}"
-        require(value >= low, f"{path} is {value}; it must be {words}.")
+        require(value >= low, f"{path} is {show(value)}; it must be {words}.")

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 from grokscope.errors import SpecError, suggest
-from grokscope.spec.fields import differences, flatten, to_dict
+from grokscope.spec.fields import check, differences, field_types, flatten, show, to_dict
 from grokscope.spec.run import EventRule, Spec, grokking_events
 from grokscope.spec.sections import OptimiserSpec, PriorSpec, TrainingSpec
 
@@ -31,8 +31,15 @@ class WatchSpec:
     informative: str = ""
     """Positions that determine the answer, `per example`, or empty where no oracle was named."""
     layers: str = "all"
-    """Attention calls that are read, in the order in which the model makes them."""
+    """Attention calls that are read: numbers, in the order in which the model makes them, or parts
+    of their module paths."""
     heads: str = "all"
+    offset: int = 0
+    """Keys before position 0 that are no positions of the sequence (memory, a prefix)."""
+
+
+OLDEST = ("kind", "lr", "weight_decay", "beta1", "beta2", "epsilon", "warmup", "clip")
+"""Fields of the optimiser that name a run even if they have their defaults; younger ones do not."""
 
 
 @dataclass(frozen=True)
@@ -54,15 +61,22 @@ class ObservedSpec(Spec):
     training: TrainingSpec = field(default_factory=lambda: TrainingSpec(epochs=0))
     """Thresholds, and the steps between two rows. `epochs` is 0: the loop decides how long."""
     seed: int = 0
+    derived_threshold: float = 0.0
+    """The structural threshold where positions differ by example: found on the first batch, and so
+    not part of the identity."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name.strip():
             raise SpecError(f"The name of an observed run is {self.name!r}; give it some text.")
+        check(self.seed, int, "seed")
+        if not isinstance(self.settings, Mapping):
+            raise SpecError(f"settings are {show(self.settings)}; they must be values by name.")
         for key, value in self.settings.items():
-            if not isinstance(key, str) or not isinstance(value, Setting):
+            large = isinstance(value, int) and abs(value) >= 2**63
+            if large or not isinstance(key, str) or not isinstance(value, Setting):
                 raise SpecError(
-                    f"The setting {key!r} is {value!r}; settings are numbers, text or truth values "
-                    "by name."
+                    f"The setting {key!r} is {show(value)}; settings are numbers, text or truth "
+                    "values by name."
                 )
 
     def to_dict(self) -> dict[str, Any]:
@@ -76,7 +90,8 @@ class ObservedSpec(Spec):
 
     @property
     def structure_threshold(self) -> float:
-        return self.training.structure_threshold  # 0 where no oracle was named
+        """0 where no oracle was named."""
+        return self.training.structure_threshold or self.derived_threshold
 
     def changed(self) -> dict[str, Any]:
         """Name and value of every field that says something. How long it is trained is not known
@@ -99,10 +114,8 @@ class ObservedSpec(Spec):
             if inner := differences(value):
                 parts[section] = inner
         if self.optimiser is not None:
-            optimiser = dataclasses.asdict(self.optimiser)
-            if not self.optimiser.batch:  # younger than the first observed runs
-                del optimiser["batch"]
-            parts["optimiser"] = optimiser
+            always = {name: getattr(self.optimiser, name) for name in OLDEST}
+            parts["optimiser"] = {**always, **differences(self.optimiser)}
         return parts
 
     @classmethod
@@ -119,6 +132,10 @@ class ObservedSpec(Spec):
                         k: tuple(v) if isinstance(v, list) else v for k, v in {**value}.items()
                     }
                     value = _SECTIONS[name](**lists)
+                    for key, hint in field_types(_SECTIONS[name]).items():
+                        given = getattr(value, key)
+                        if hint is not float or type(given) is not int or abs(given) >= 2**53:
+                            check(given, hint, f"{name}.{key}")
                 except TypeError as error:
                     raise SpecError(
                         f"{name} of an observed run cannot be read: {error}."

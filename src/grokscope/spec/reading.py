@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
+import os
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -32,10 +34,14 @@ def from_toml(path: str | Path) -> tuple[RunSpec, dict[str, list[Any]]]:
     """The spec of a TOML file, and its optional [sweep] table (dotted name = list of values)."""
     path = Path(path)
     try:
-        data = tomllib.loads(path.read_text())
+        if path.exists() and not path.is_file():
+            raise SpecError(f"Cannot read {path}: it is not a file.")
+        data = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise SpecError(f"Cannot read {path}: {error.strerror}.") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except RecursionError as error:
+        raise SpecError(f"{path} is nested too deeply for a spec.") from error
+    except ValueError as error:  # TOML, UTF-8, or a number of thousands of digits
         raise SpecError(f"{path} is not valid TOML: {error}.") from error
     table = data.pop("sweep", {})
     if not isinstance(table, dict):
@@ -48,12 +54,30 @@ def from_toml(path: str | Path) -> tuple[RunSpec, dict[str, list[Any]]]:
     return from_dict(data, base), over
 
 
+MOST_RUNS = 100_000
+
+
+def check_sweep(count: int) -> None:
+    if count > MOST_RUNS:
+        raise SpecError(
+            f"This sweep has {count:,} runs; at most {MOST_RUNS:,} are possible. Take fewer values."
+        )
+
+
+def load_source(source: str) -> tuple[RunSpec, dict[str, list[Any]]]:
+    """Spec and sweep of a recipe or of a TOML file."""
+    if source.endswith(".toml") or os.sep in source:
+        return from_toml(source)
+    return find_recipe(source), {}
+
+
 def sweep(base: AnySpec, over: Mapping[str, Iterable[Any]] | None = None) -> list[AnySpec]:
     """Every combination: `sweep(spec, {"seed": range(5), "prior.strength": [0, 0.1, 1]})`."""
     over = {name: list(values) for name, values in (over or {}).items()}
     for name, values in over.items():
         if not values:
             raise SpecError(f"The sweep over {name} has no values.")
+    check_sweep(math.prod([len(list(values)) for values in over.values()]))
     combinations = itertools.product(*over.values())
     specs = [base.replace(**dict(zip(over, values, strict=True))) for values in combinations]
     return list({spec.id: spec for spec in specs}.values())

@@ -28,6 +28,7 @@ from grokscope.spec.fields import (
 )
 from grokscope.spec.sections import (
     FINGERPRINTED,
+    ForkSpec,
     InterventionSpec,
     ModelSpec,
     OptimiserSpec,
@@ -143,6 +144,7 @@ class RunSpec(Spec):
     prior: PriorSpec = field(default_factory=PriorSpec)
     interventions: InterventionSpec = field(default_factory=InterventionSpec)
     training: TrainingSpec = field(default_factory=TrainingSpec)
+    fork: ForkSpec = field(default_factory=ForkSpec)
     seed: int = 0
     """Seed of the initial weights and, unless `task.seed` is set, of the data."""
 
@@ -174,6 +176,11 @@ class RunSpec(Spec):
             f"training.structure_threshold is {self.training.structure_threshold}; no attention "
             f"can give each of {self.task.operands} positions more than "
             f"{1 / self.task.operands:.3g}.",
+        )
+        require(
+            self.fork.epoch <= self.training.epochs,
+            f"fork.epoch is {self.fork.epoch}, after the end of training at "
+            f"{self.training.epochs}.",
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -212,7 +219,9 @@ class RunSpec(Spec):
         return grokking_events(self.training)
 
     def needs(self) -> list[str]:
-        return [name for name in (self.prior.teacher, self.interventions.mask.source) if name]
+        fork = (self.fork.parent, self.fork.donor)
+        named = (self.prior.teacher, self.interventions.mask.source, *fork)
+        return [name for name in named if name]
 
     @property
     def structure_threshold(self) -> float:

@@ -7,6 +7,7 @@ the hash of what differs from the defaults, and a test pins some.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -28,7 +29,9 @@ AttentionKind = Literal["softmax", "linear_relu"]
 PositionKind = Literal["learned", "rotary", "none"]
 NormKind = Literal["layer", "rms"]
 ActivationKind = Literal["relu", "gelu", "gelu_exact"]
-OptimiserKind = Literal["sgd", "adamw", "lion", "muon"]
+InitKind = Literal["gaussian", "lecun", "kaiming"]
+LossKind = Literal["cross_entropy", "squared"]
+OptimiserKind = Literal["sgd", "adamw", "lion", "muon", "ivon"]
 PriorKind = Literal[
     "none", "oracle", "adversarial", "entropy", "sparsity", "teacher", "inferred", "custom"
 ]
@@ -75,8 +78,9 @@ class TaskSpec:
     """Operand positions: the same for every example, or drawn per example (order is kept)."""
     train_fraction: float = number(0.5, above=0, below=1)
     """Share of the examples that is trained on."""
-    split: Literal["plain", "mirror"] = "plain"
-    """`mirror` keeps examples with the same operands in another order on the same side."""
+    split: Literal["plain", "mirror", "python"] = "plain"
+    """`mirror` keeps examples with the same operands in another order on the same side; `python` is
+    plain with the order of Python's `random.shuffle`, so that others' data can be had."""
     examples: int = number(0, least=0)
     """Use this many examples, drawn at random. 0: all there are."""
     seed: int = number(-1, least=-1)
@@ -197,7 +201,9 @@ class ModelSpec:
     init_scale: float = number(1.0, above=0)
     """Multiplies every initial weight except those of norms."""
     loss_precision: Literal["float32", "float64"] = "float32"
-    """Precision of the cross-entropy; the weights stay in float32."""
+    """Precision of the loss; the weights stay in float32."""
+    loss: LossKind = "cross_entropy"
+    """What is minimised: cross-entropy, or half the squared distance to the one-hot label."""
     layers: int = number(1, only=GENERAL, least=1)
     """Blocks of attention and MLP."""
     positions: PositionKind = number("learned", only=GENERAL)
@@ -222,6 +228,14 @@ class ModelSpec:
     """Do norms learn a gain and, LayerNorm, a bias for each dimension?"""
     norm_epsilon: float = number(1e-5, only=GENERAL, least=0)
     """Added to the variance (RMSNorm: the mean square) before its root is taken."""
+    init: InitKind = number("gaussian", only=("transformer",))
+    """Rule of the initial weights: variance 1/fan_in throughout, or PyTorch's habits (queries, keys
+    and values uniform as one packed block, positions 0.02) with truncated LeCun or Kaiming normal
+    matrices. Embeddings have variance 1/width in all."""
+    outputs: int = number(0, only=GENERAL, least=0)
+    """Outputs, if there are more than classes; the others are never right. 0: as many."""
+    initial_outputs: Literal["kept", "subtracted"] = number("kept", only=GENERAL)
+    """Are the outputs of the initial weights subtracted from all later ones?"""
     rule: str = number("", only=("custom",))
     """Custom only: `file.py:object`, with functions `init` and `respond` (docs/own-parts.md)."""
 
@@ -233,6 +247,10 @@ class ModelSpec:
         require(
             (self.kind == "custom") == (":" in self.rule),
             f"model.rule is {self.rule!r}; a custom model names its `file.py:object`.",
+        )
+        require(
+            self.readout_scale != 0,
+            "model.readout_scale is 0; every output would be 0, and nothing could be learned.",
         )
         places = self.norm.split("+") if self.norm else []
         require(
@@ -263,7 +281,8 @@ class OptimiserSpec:
     array, biases and norms included."""
 
     kind: OptimiserKind = "adamw"
-    """sgd (with momentum beta1), adamw, lion or muon (adamw for embeddings and biases)."""
+    """sgd (with momentum beta1), adamw, lion, muon (adamw for embeddings and biases), or ivon: a
+    Gaussian posterior over the weights, of which each step draws one."""
     lr: float = number(1e-3, above=0)
     """Learning rate after warm-up."""
     weight_decay: float = 1.0
@@ -280,8 +299,36 @@ class OptimiserSpec:
     """Gradients are scaled to at most this global norm. 0: no clipping."""
     batch: int = number(0, least=0)
     """Training examples drawn, with replacement, for each step. 0: all of them, once each."""
+    warmup_from: float = number(0.0, least=0, below=1)
+    """Warm-up starts at this share of the learning rate."""
+    schedule: Literal["constant", "cosine"] = "constant"
+    """After warm-up the rate stays, or falls along half a cosine until training ends."""
+    schedule_floor: float = number(0.0, least=0, below=1)
+    """The share of the learning rate at which the cosine ends."""
+    vector_decay: float = number(1.0, least=0, most=1)
+    """Multiplies the weight decay of arrays with one axis (norms, biases)."""
+    sample_size: float = number(0.0, only=("ivon",), least=0)
+    """ivon: the number of examples N in the posterior's variance 1 / (N (h + decay))."""
+    hessian: float = number(1.0, only=("ivon",), above=0)
+    """ivon: the initial value of its estimate h of the Hessian's diagonal."""
+    clip_radius: float = number(0.0, only=("ivon",), least=0)
+    """ivon: no element of a step is larger, before the rate. 0: no limit."""
 
     def check(self) -> None:
+        require(
+            self.schedule == "cosine" or self.schedule_floor == 0,
+            "optimiser.schedule_floor has no effect on a constant rate; set optimiser.schedule to "
+            "cosine.",
+        )
+        require(
+            self.warmup > 0 or self.warmup_from == 0,
+            "optimiser.warmup_from has no effect without optimiser.warmup.",
+        )
+        require(
+            (self.kind == "ivon") == (self.sample_size > 0),
+            f"optimiser.sample_size is {self.sample_size:g}; ivon needs the number of training "
+            "examples, and nothing else does.",
+        )
         shrink = self.lr * self.weight_decay
         require(
             0 <= shrink < 1,
@@ -369,6 +416,37 @@ class InterventionSpec:
 
 
 @dataclass(frozen=True)
+class ForkSpec:
+    """Another future of a run: up to `epoch` it is its parent, from there on it follows this spec.
+    Its rows up to there are the parent's, and it goes on from the parent's weights and the
+    optimiser's state, bit for bit."""
+
+    parent: str = ""
+    """The run (in the same store) that is forked. Empty: this run is no fork."""
+    epoch: int = number(0, least=0)
+    """Where it is forked: the epoch of one of the parent's rows."""
+    transplant: Literal["none", "mlp"] = "none"
+    """Weights that are taken from `donor` at that epoch, with the optimiser's memory of them. For
+    another run's attention set interventions.frozen_attention to teacher: query and key mean
+    nothing without the embeddings that they were trained with."""
+    donor: str = ""
+    """The run (in the same store) that gives them."""
+
+    def check(self) -> None:
+        check_run_name("fork.parent", self.parent)
+        check_run_name("fork.donor", self.donor)
+        require(
+            bool(self.parent) or (self.epoch == 0 and self.transplant == "none"),
+            "fork.epoch and fork.transplant have no effect without fork.parent.",
+        )
+        require(
+            bool(self.donor) == (self.transplant != "none"),
+            f"fork.transplant is {self.transplant} and fork.donor is {self.donor!r}; a transplant "
+            "names its donor, and nothing else does.",
+        )
+
+
+@dataclass(frozen=True)
 class TrainingSpec:
     """How long, what is written down, and when a question counts as settled."""
 
@@ -392,6 +470,15 @@ class TrainingSpec:
     """Epochs to train on after that."""
     measures: tuple[str, ...] = ()
     """Measures of your own, each a `file.py:function` of weights and data (docs/own-parts.md)."""
+
+    def snapshot_rows(self) -> Iterator[int]:
+        """Rows (0 is the initial one) after which the weights are kept, ascending."""
+        total = -(-self.epochs // self.log_every)
+        count = min(self.snapshots, total)
+        return (i * total // count for i in range(count))
+
+    def snapshot_epochs(self) -> Iterator[int]:
+        return (row * self.log_every for row in self.snapshot_rows())
 
 
 def check_space(values: int, count: int) -> None:

@@ -56,6 +56,8 @@ def pin_data(task: TaskSpec) -> TaskSpec:
     from dataclasses import replace
 
     try:
+        if Path(task.source).exists() and not Path(task.source).is_file():
+            raise SpecError(f"The data file {task.source} is not a file.")
         content = Path(task.source).read_bytes()
     except OSError as error:
         raise SpecError(f"Cannot read the data file {task.source}: {error.strerror}.") from error

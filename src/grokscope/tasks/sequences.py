@@ -5,6 +5,8 @@ n examples, T positions, k operands.
 
 from __future__ import annotations
 
+import random
+
 import numpy as np
 
 from grokscope.errors import SpecError
@@ -22,15 +24,15 @@ from grokscope.tasks.rules import (
 MOST_EXAMPLES = 2_000_000
 
 
-def _streams(task: TaskSpec, seed: int) -> list[np.random.Generator]:
-    """A stream of random numbers per choice (examples, places, distractors, split), so that another
-    alphabet, say, leaves the split alone."""
-    return [np.random.default_rng([seed, stream]) for stream in range(4)]
+def _streams(seed: int) -> list[np.random.Generator]:
+    """A stream of random numbers per choice (examples, places, distractors, and 3 is the split's),
+    so that another alphabet, say, leaves the split alone."""
+    return [np.random.default_rng([seed, stream]) for stream in range(3)]
 
 
 def build_sequences(task: TaskSpec, seed: int) -> TaskData:
     """Operands among distractors, the query last."""
-    sample, place, noise, cut = _streams(task, seed)
+    sample, place, noise = _streams(seed)
     values = task.values
     if task.kind == "division":
         operands = _draw_fractions(task, values, sample)
@@ -41,17 +43,17 @@ def build_sequences(task: TaskSpec, seed: int) -> TaskData:
     tokens, vocabulary = _fill(task, operands, positions, length, values, noise)
     labels = label_operands(task, operands)
     classes = int(labels.max()) + 1 if task.kind == "custom" else values
-    return _assemble(task, tokens, vocabulary, operands, positions, labels, classes, cut)
+    return _assemble(task, tokens, vocabulary, operands, positions, labels, classes, seed)
 
 
 def build_parity(task: TaskSpec, seed: int) -> TaskData:
     """Random bits and the query; the label is the parity of some of them."""
-    sample, _, _, cut = _streams(task, seed)
+    sample, _, _ = _streams(seed)
     bits = _draw_examples(task, 2, task.bits, sample)
     positions = np.tile(_spread(task.operands, task.bits), (len(bits), 1))
     operands = np.take_along_axis(bits, positions, axis=1)
     tokens = np.concatenate([bits, np.full((len(bits), 1), 2)], axis=1)
-    return _assemble(task, tokens, 3, operands, positions, label_operands(task, operands), 2, cut)
+    return _assemble(task, tokens, 3, operands, positions, label_operands(task, operands), 2, seed)
 
 
 def _assemble(
@@ -62,11 +64,11 @@ def _assemble(
     positions: np.ndarray,
     labels: np.ndarray,
     classes: int,
-    cut: np.random.Generator,
+    seed: int,
 ) -> TaskData:
     oracle = np.zeros(tokens.shape, np.float32)
     np.put_along_axis(oracle, positions, np.float32(1 / task.operands), axis=1)
-    train, test = _split(task, operands, cut)
+    train, test = _split(task, operands, seed)
     return TaskData(
         tokens=tokens.astype(np.int32),
         labels=labels.astype(np.int32),
@@ -84,7 +86,7 @@ def _assemble(
 def build_stream(task: TaskSpec, seed: int) -> TaskData:
     """Streams of blocks, each some random bits and then the parity of k of them, to be predicted
     token by token. Only the parities can be known; the model sees all tokens except the last."""
-    sample, _, _, cut = _streams(task, seed)
+    sample, _, _ = _streams(seed)
     blocks, bits, k = task.blocks, task.bits, task.operands
     drawn = _draw_examples(task, 2, blocks * bits, sample).reshape(-1, blocks, bits)
     informative = _spread(k, bits)
@@ -96,7 +98,7 @@ def build_stream(task: TaskSpec, seed: int) -> TaskData:
     oracle = np.zeros((len(tokens), blocks, tokens.shape[1]), np.float32)
     for block, begin in enumerate(begins):
         oracle[:, block, begin + informative] = 1 / k
-    train, test = _split(task, operands, cut)
+    train, test = _split(task, operands, seed)
     return TaskData(
         tokens=tokens.astype(np.int32),
         labels=labels.astype(np.int32),
@@ -196,16 +198,20 @@ def _orbits(task: TaskSpec, operands: np.ndarray) -> np.ndarray:
     return np.sort(operands, axis=1) @ base ** np.arange(task.operands)
 
 
-def _split(
-    task: TaskSpec, operands: np.ndarray, rng: np.random.Generator
-) -> tuple[np.ndarray, np.ndarray]:
-    n = len(operands)
+def _split(task: TaskSpec, operands: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    n, rng = len(operands), np.random.default_rng([seed, 3])
     wanted = int(n * task.train_fraction)
     if not 0 < wanted < n:
         raise SpecError(
             f"{n} examples with task.train_fraction {task.train_fraction} leave "
             f"{wanted} to train on and {n - wanted} to test."
         )
+    if task.split == "python":
+        # As arXiv 2602.06702 cuts its data: what is left after int(n * test share) is trained on.
+        shuffled = list(range(n))
+        random.Random(seed).shuffle(shuffled)
+        first = n - int(n * (1 - task.train_fraction))
+        return np.sort(shuffled[:first]), np.sort(shuffled[first:])
     order = rng.permutation(n)
     if task.split == "plain" or task.kind in ("parity", "parity_stream"):
         return np.sort(order[:wanted]), np.sort(order[wanted:])

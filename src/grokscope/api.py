@@ -1,0 +1,92 @@
+"""What a user calls in Python. The engine trains in silence; here its progress is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from grokscope.errors import SpecError, suggest
+from grokscope.spec import Spec, load_source, sweep
+from grokscope.store import Run, Store
+
+if TYPE_CHECKING:
+    import altair as alt
+
+    from grokscope.engine import Executor, Sink
+    from grokscope.engine.orders import Execution
+
+Source = Spec | str | Path
+"""A spec, the name of a recipe, or a TOML file (with its sweep)."""
+
+
+def train(
+    specs: Source | Iterable[Source],
+    store: Store | str | Path | None = None,
+    *,
+    progress: bool | None = None,
+    processes: int | None = None,
+    execution: Execution = "auto",
+    executor: Executor | None = None,
+    sinks: Sink | Iterable[Sink] = (),
+    trust: bool = False,
+) -> list[Run]:
+    """Train what the store does not have yet, and return every run, in the order of the specs.
+
+    Interrupt it at any moment: the same call resumes from the last resume point and, on the same
+    machine with the same versions, comes to the same bits. `progress` shows bars; by default they
+    are shown in terminals and notebooks. `processes` defaults to one per core where that pays, and
+    to one for batches (`vmap`). A run whose numbers overflow is marked as failed and does not
+    disturb the others; one that dies otherwise is named in the error at the end. `sinks` are called
+    with every `Event`. `trust` allows to load parts (rules, models) that only the store names, in
+    the spec of a teacher: their code is executed.
+    """
+    from grokscope import engine
+    from grokscope.terminal import Watch
+
+    listed = list(read_sources(specs))
+    others = [sinks] if callable(sinks) else list(sinks)
+    with Watch(listed, show=progress) as watch:
+        try:
+            return engine.train(
+                listed,
+                store,
+                processes=processes,
+                execution=execution,
+                executor=executor,
+                sinks=[watch, *others],
+                trust=trust,
+            )
+        except KeyboardInterrupt:
+            if not watch.quiet:
+                watch.console.print(f"{watch.kept()} The same call resumes.")
+            raise
+
+
+def fork(run: Run, epoch: int, store: Store | str | Path | None = None, **changes: Any) -> Run:
+    """Go back to a row of a run, change something, and train on from there, bit for bit:
+    `gs.fork(run, 500, **{"prior.kind": "oracle"})`. The result is a run like any other, by default
+    in the same store; what the store has is not trained again."""
+    from grokscope.engine import fork_spec
+
+    return train(fork_spec(run, epoch, **changes), run.path.parent if store is None else store)[0]
+
+
+def read_sources(specs: Source | Iterable[Source]) -> Iterator[Spec]:
+    """Specs, with recipes and files read."""
+    for source in [specs] if isinstance(specs, Spec | str | Path) else specs:
+        if isinstance(source, Spec):
+            yield source
+        else:
+            yield from sweep(*load_source(str(source)))
+
+
+def plot(runs: Run | Iterable[Run], kind: str = "accuracy") -> alt.LayerChart | alt.ConcatChart:
+    """A chart of runs, as `grokscope figure` draws it. Runs that differ only in their seed become
+    one band."""
+    from grokscope.draw.charts import CHARTS
+    from grokscope.pages.reading import group_runs
+
+    if kind not in CHARTS:
+        raise SpecError(f"There is no figure {kind!r}.{suggest(kind, CHARTS)}")
+    return CHARTS[kind](group_runs([runs] if isinstance(runs, Run) else runs))
