@@ -20,8 +20,8 @@ SMALL = FieldSpec().replace(
         "operator.layers": 2,
         "operator.modes": 6,
         "operator.rank": 4,
-        "training.epochs": 150,
-        "training.log_every": 50,
+        "training.epochs": 450,
+        "training.log_every": 150,
     }
 )
 ARMS = {
@@ -46,7 +46,7 @@ def test_it_learns(runs):
         assert curve["test_error"][-1] < 0.5 * curve["test_error"][0], name
         assert run.outcome["fitted"]["rising"] is False
     diagonal = runs["diagonal"].curve
-    assert diagonal["spread_error"][-1] < diagonal["spread_error"][0]
+    assert diagonal["spread_error"][-1] < min(0.35, diagonal["spread_error"][0])
     assert diagonal["test_loss"][-1] < diagonal["test_loss"][0]
 
 
@@ -72,8 +72,8 @@ def test_the_rate_falls_along_a_cosine():
     from grokscope.optim.decoupled import learning_rate
 
     _, member = make_member(SMALL.replace(**{"optimiser.warmup": 0}), None)
-    rates = [float(learning_rate(member.optimiser, step)) for step in (0, 75, 150)]
-    np.testing.assert_allclose(rates, [2e-3, 1e-3, 0], atol=1e-8)
+    rates = [float(learning_rate(member.optimiser, step)) for step in (0, 225, 450)]
+    np.testing.assert_allclose(rates, [1e-2, 5e-3, 0], atol=1e-8)
 
 
 def test_laws_and_baselines(runs, monkeypatch):

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 HELD_OUT = 2**20  # seed of the unseen initial conditions: the same for all runs
 TESTED, TEST_NOISES = 32, 64  # unseen initial conditions of a row, and noises of each
-SMALL = 0.3  # initial readout of the covariance factor, against the usual one
+NUGGET = -1.0  # where the learned diagonal starts: a tenth of the variance
 PAIRS = 2  # noises per initial condition in a step of a flow
 RATE = 2e10  # operations per second of training on one core
 
@@ -44,7 +44,6 @@ class Data(NamedTuple):
     train: Side
     test: Side
     means: Any  # (): deviation of the conditional means, the unit of errors of the mean
-    spread: Any  # (): deviation around the conditional means, the unit of a flow
 
 
 class Scales(NamedTuple):
@@ -59,6 +58,7 @@ class Numbers(NamedTuple):
     mean_weight: Any
     nugget: Any  # 1: the factor has a learned diagonal beside it
     dropout: Any
+    spread: Any  # deviation around the conditional means: the unit in which the law is learned
 
 
 class Law(NamedTuple):
@@ -88,10 +88,11 @@ class Fields:
         first, second = jax.random.split(key)
         law = operator.init(second, self.law)
         if not self.flow:
-            # About the deviation that is looked for. A factor that is too large is hardly punished
-            # by a joint likelihood, which pays log |G| / N for it; one that is too small gives the
-            # diagonal likelihood gradients that Adam remembers for a thousand steps.
-            law["readout"] *= SMALL
+            # The factor starts with the deviation that is looked for. One that is too large is hardly
+            # punished by a joint likelihood, which pays log |G| / N for it; one that is too small
+            # gives the diagonal likelihood gradients that Adam remembers for hundreds of steps.
+            found = operator.respond(law, data.train.given, self.law)
+            law["readout"] /= jnp.sqrt(jnp.mean(found**2) * self.law.outputs)
         return {"mean": operator.init(first, self.mean), "law": law}
 
     def predict(self, params: Any, given: Any, numbers: Numbers, key: Any = None) -> Law:
@@ -102,8 +103,9 @@ class Fields:
             empty = jnp.zeros((len(given), 0, given.shape[1]))
             return Law(mean, empty, jnp.full_like(mean, numbers.floor))
         found = operator.respond(params["law"], given, self.law)
-        nugget = numbers.nugget * jax.nn.softplus(found[..., -1]) ** 2
-        return Law(mean, jnp.swapaxes(found[..., :-1], 1, 2), nugget + numbers.floor)
+        nugget = numbers.nugget * (numbers.spread * jax.nn.softplus(found[..., -1] + NUGGET)) ** 2
+        factor = numbers.spread * jnp.swapaxes(found[..., :-1], 1, 2)
+        return Law(mean, factor, nugget + numbers.floor)
 
     def velocity(self, params: Any, given: Any, at: Any, time: Any) -> Any:
         """Of a flow at fields `at` (u, N) and times (u,).  -> (u, N)"""
@@ -111,12 +113,12 @@ class Fields:
         seen = jnp.concatenate([at[..., None], given, times], axis=-1)
         return operator.respond(params["law"], seen, self.law)[..., 0]
 
-    def _law_loss(self, params: Any, side: Side, law: Law, data: Data, key: Any) -> Any:
+    def _law_loss(self, params: Any, side: Side, law: Law, numbers: Numbers, key: Any) -> Any:
         residual = side.fields - jax.lax.stop_gradient(law.mean)[:, None]
         if self.loss_kind == "mean":
             return jnp.float32(0)
         if self.flow:
-            return self._flow_loss(params, side.given, residual / data.spread, key)
+            return self._flow_loss(params, side.given, residual / numbers.spread, key)
         given = (residual, law.factor, law.diagonal)
         if self.loss_kind == "energy":
             return LOSSES["energy"](*given, key)
@@ -142,7 +144,7 @@ class Fields:
             side = Side(side.given[index], side.fields[index])
         law = self.predict(params, side.given, numbers, second if self.drops else None)
         squared = jnp.mean((side.fields - law.mean[:, None]) ** 2)
-        rest = self._law_loss(params, side, law, data, second)
+        rest = self._law_loss(params, side, law, numbers, second)
         return numbers.mean_weight * squared + rest
 
     def project(self, params: Any, data: Data, numbers: Numbers) -> Any:
@@ -155,7 +157,7 @@ class Fields:
         for name, side in (("train", data.train), ("test", data.test)):
             law = self.predict(params, side.given, numbers)
             residual = side.fields - law.mean[:, None]
-            loss = self._law_loss(params, side, law, data, jax.random.key(0))
+            loss = self._law_loss(params, side, law, numbers, jax.random.key(0))
             result[f"{name}_loss"] = jnp.mean(residual**2) if self.loss_kind == "mean" else loss
             error = jnp.sqrt(jnp.mean(jnp.mean(residual, axis=1) ** 2))
             result[f"{name}_error"] = error / data.means
@@ -187,18 +189,15 @@ def make_data(equation: EquationSpec, seed: int) -> tuple[Data, Scales]:
         Side(standardise(given, scales.given)[..., None], standardise(ends, scales.fields))
         for given, ends in sides
     ]
-    means = scaled[1].fields.mean(axis=1)
-    around = scaled[1].fields - means[:, None]
-    spread = np.sqrt(np.mean(around**2) * TEST_NOISES / (TEST_NOISES - 1))
     train, test = scaled
-    return Data(train, test, np.float32(means.std()), np.float32(spread)), scales
+    return Data(train, test, np.float32(test.fields.mean(axis=1).std())), scales
 
 
 def standardise(values: Any, scale: tuple[float, float]) -> Any:
     return ((values - scale[0]) / scale[1]).astype(np.float32)
 
 
-def make_problem(spec: FieldSpec) -> tuple[Fields, Numbers]:
+def set_up(spec: FieldSpec) -> tuple[Fields, Data, Scales, Numbers]:
     given, flow = spec.operator, spec.operator.kind == "flow"
     size = (given.width, given.layers, given.modes, spec.equation.dimensions)
     outer = (3, 1) if flow else (1, given.rank + 1)
@@ -210,6 +209,10 @@ def make_problem(spec: FieldSpec) -> tuple[Fields, Numbers]:
         drops=given.dropout > 0,
         flow=flow,
     )
+    data, scales = make_data(spec.equation, spec.seed)
+    ends, noises = data.train.fields, spec.equation.noises
+    # One noise per condition does not tell the deviation around a mean from that of the means.
+    spread = np.sqrt(ends.var(axis=1, ddof=1).mean()) if noises > 1 else ends.std()
     # A joint likelihood needs a law of full rank; without a factor the diagonal is all there is.
     nugget = spec.objective.kind == "joint" or given.rank == 0
     numbers = Numbers(
@@ -217,13 +220,14 @@ def make_problem(spec: FieldSpec) -> tuple[Fields, Numbers]:
         mean_weight=np.float32(spec.objective.mean_weight),
         nugget=np.float32(nugget),
         dropout=np.float32(given.dropout),
+        spread=np.float32(spread),
     )
-    return problem, numbers
+    return problem, data, scales, numbers
 
 
 def build(spec: FieldSpec, store: Store) -> tuple[Fields, Data, Numbers]:
-    problem, numbers = make_problem(spec)
-    return problem, make_data(spec.equation, spec.seed)[0], numbers
+    problem, data, _, numbers = set_up(spec)
+    return problem, data, numbers
 
 
 def pass_operations(spec: FieldSpec) -> float:

@@ -88,7 +88,7 @@ class FieldSpec(Spec):
     objective: ObjectiveSpec = field(default_factory=ObjectiveSpec)
     optimiser: OptimiserSpec = field(
         default_factory=lambda: OptimiserSpec(
-            lr=2e-3,
+            lr=1e-2,
             weight_decay=1e-4,
             beta2=0.99,
             warmup=20,
@@ -99,7 +99,7 @@ class FieldSpec(Spec):
     )
     training: TrainingSpec = field(
         default_factory=lambda: TrainingSpec(
-            epochs=600, log_every=30, train_threshold=0.2, test_threshold=0.2
+            epochs=1500, log_every=75, train_threshold=0.2, test_threshold=0.2
         )
     )
     seed: int = 0

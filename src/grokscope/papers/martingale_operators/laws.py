@@ -21,9 +21,8 @@ import numpy as np
 from grokscope.problems.fields import (
     Fields,
     Numbers,
-    make_data,
-    make_problem,
     pass_operations,
+    set_up,
     standardise,
 )  # fmt: skip
 from grokscope.spec.equations import ROUGH, EquationSpec, FieldSpec
@@ -99,11 +98,11 @@ class Trained(NamedTuple):
     """A run's operator, ready to answer."""
 
     spec: FieldSpec
-    problem: Fields
-    numbers: Numbers
     params: Any
+    problem: Fields
     data: Any
     scales: Any
+    numbers: Numbers
 
     def scaled(self, given: np.ndarray) -> Any:  # (u, N) -> (u, N, 1)
         return jnp.asarray(standardise(given, self.scales.given)[..., None])
@@ -120,12 +119,11 @@ class Trained(NamedTuple):
 
 def open_run(run: Run) -> Trained:
     spec: Any = run.spec
-    problem, numbers = make_problem(spec)
     params: dict[str, dict[str, Any]] = {}
     for name, array in run.weights().items():
         trunk, _, rest = name.partition(".")
         params.setdefault(trunk, {})[rest] = jnp.asarray(array)
-    return Trained(spec, problem, numbers, params, *make_data(spec.equation, spec.seed))
+    return Trained(spec, params, *set_up(spec))
 
 
 def operator_law(trained: Trained, truth: Truth) -> Law:
@@ -154,7 +152,7 @@ def flow_sampler(
             return at + problem.velocity(trained.params, inputs, at, times) / steps
 
         mean = problem.predict(trained.params, one[None], trained.numbers).mean
-        return mean + trained.data.spread * jax.lax.fori_loop(0, steps, step, start)
+        return mean + trained.numbers.spread * jax.lax.fori_loop(0, steps, step, start)
 
     def sample(given: np.ndarray) -> np.ndarray:
         keys = jax.random.split(jax.random.key(0), len(given))
