@@ -88,9 +88,9 @@ class Fields:
         first, second = jax.random.split(key)
         law = operator.init(second, self.law)
         if not self.flow:
-            # The factor starts with the deviation that is looked for. One that is too large is hardly
-            # punished by a joint likelihood, which pays log |G| / N for it; one that is too small
-            # gives the diagonal likelihood gradients that Adam remembers for hundreds of steps.
+            # The factor starts with the deviation that is looked for. One that is too large is
+            # hardly punished by a joint likelihood, which pays log |G| / N for it; one that is too
+            # small gives the diagonal likelihood gradients that Adam remembers for long.
             found = operator.respond(law, data.train.given, self.law)
             law["readout"] /= jnp.sqrt(jnp.mean(found**2) * self.law.outputs)
         return {"mean": operator.init(first, self.mean), "law": law}

@@ -16,7 +16,7 @@ from grokscope.pages.book import Book
 from grokscope.pages.paper import render_markdown
 from grokscope.papers import find_paper
 from grokscope.papers.epistemic_icl import comparison, quantities, theory_page
-from grokscope.papers.epistemic_icl.alarms import AlarmLead, lead_of
+from grokscope.papers.epistemic_icl.judgements import AlarmLead, lead_of
 from grokscope.papers.epistemic_icl.settings import ADAMW, FEW_ADAMW, FEW_IVON, IVON
 from grokscope.papers.epistemic_icl.studies import STUDIES
 from small_incontext import IVON as BY_IVON

@@ -1,4 +1,5 @@
-"""A test of label-free alarms: how early, at a false-alarm rate that is fixed beforehand."""
+"""Tests of this paper's own: label-free alarms at a false-alarm rate that is fixed beforehand, and
+the two methods compared over a whole map."""
 
 from __future__ import annotations
 
@@ -82,3 +83,34 @@ def lead_of(alarms: np.ndarray, times: np.ndarray) -> np.ndarray:
     if not len(quiet):
         return np.zeros(int(happened.sum()))
     return np.clip(1 - alarms[quiet[0], happened] / times[happened], 0, 1)
+
+
+@dataclass(frozen=True)
+class OverTheMap:
+    """The mean over all numbers of tasks and shares of pairs of a final number, by AdamW minus by
+    IVON."""
+
+    column: str
+    effect: str
+    low: float = 0.0
+
+    @property
+    def interest(self) -> Interest:
+        return self.low, math.inf
+
+    def describe(self) -> str:
+        return (
+            f"Mean over the map of {self.effect}, AdamW minus IVON, of a seed; the median over "
+            f"seeds with bounds by the sign test. {state_rule(self.low)}"
+        )
+
+    def needs(self, sample: Sample) -> Sequence[str]:
+        return list(sample.arms)
+
+    def judge(self, sample: Sample) -> Finding:
+        levels: dict[str, list[np.ndarray]] = {}
+        for arm in sample.arms.values():
+            levels.setdefault(arm.spec.optimiser.kind, []).append(arm.values(self.column))
+        adamw, ivon = (np.mean(levels[kind], axis=0) for kind in ("adamw", "ivon"))  # (seeds,)
+        remark = f"{np.nanmedian(adamw):.2f} against {np.nanmedian(ivon):.2f}"
+        return settle(PerSeed.known(adamw - ivon), sample, self.interest, 0.0, remark)
