@@ -334,8 +334,10 @@ class Store:
             if weights is not None:
                 sums[WEIGHTS] = write_arrays(run.path / WEIGHTS, weights)
             sums[PROVENANCE] = write_json(run.path / PROVENANCE, provenance, sealed=True)
-            paths = [run.path / name for name in sums]
-            kept = [*paths, *{path.parent for path in paths}, self.root]
+            folders = {(run.path / name).parent for name in sums}
+            # Snapshots were synced when they were written; their names were not.
+            kept = [*(run.path / name for name in sums if name not in run.kept), *folders]
+            kept.append(self.root)
             ended = {**outcome, "files": sums}
             write_json(run.path / OUTCOME, ended, durable=True, sealed=True, after=kept)
             files.DISK.sync(run.path)
