@@ -44,6 +44,12 @@ TEXTS = (
 )
 NUMBERS = (0, 1, -1, 3, 2**31, 2**63, 10**400, 1e308, -0.0, 1e-320, float("inf"), float("nan"))
 CODES = (0, 2, 3, 4)
+LONG = (
+    "demo",
+    "lab",
+    "reproduce",
+    "statistics",
+)  # commands that work for minutes, or until stopped
 
 
 def value(draw: random.Random, depth: int = 0) -> Any:
@@ -128,7 +134,7 @@ def fuzz_toml(draw: random.Random, folder: Path) -> None:
 
 def fuzz_command(draw: random.Random, folder: Path) -> None:
     name = draw.choice((*cli.COMMANDS, "train", "runs", "show", "nothing"))
-    if name in ("demo", "reproduce", "lab"):  # they train, or serve until they are stopped
+    if name in LONG:
         return
     words = [name]
     if name == "train":
