@@ -3,6 +3,7 @@ that names the layer, and what fails in the middle of training becomes a gap."""
 
 from __future__ import annotations
 
+import random
 import subprocess
 import sys
 import warnings
@@ -12,15 +13,19 @@ import pytest
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
+import numpy as np
 from small_models import LENGTH, VOCABULARY, Attention, NanoGPT
 from torch.nn import functional as F
 
 from grokscope.bridge import CaptureError, Observer, ReadModule, StructuralPrior, watch
+from grokscope.bridge import observer as observing
 from grokscope.bridge.capture import read_attention
 from grokscope.draw.charts import FIGURES
 from grokscope.engine.events import Event
+from grokscope.errors import StoreError
 from grokscope.pages.reading import group_runs
 from grokscope.pages.run import render_page
+from hardening.faults import FaultyDisk, under
 
 
 @pytest.fixture
@@ -312,6 +317,40 @@ def test_a_probe_that_fails_is_a_gap(batch, store):
         strict.step(1, batch)
 
 
+def draw_everywhere(event):
+    """A sink that draws random numbers, and cannot reach its tracker later on."""
+    torch.rand(1), random.random(), np.random.rand()
+    if event.epoch > 0:
+        raise ConnectionError("the tracker is down")
+
+
+def test_a_full_disk_and_a_tracker_that_is_down(batch, store, monkeypatch):
+    """Neither ends a training, nor changes what is drawn in it; strict ones raise."""
+    monkeypatch.setattr(observing, "WRITE_SECONDS", 0.0)
+    model = NanoGPT()
+    observer = Observer(model, "mine", every=1, sinks=draw_everywhere, store=store)
+    torch.manual_seed(1), random.seed(1), np.random.seed(1)
+    expected = [torch.rand(1).item(), random.random(), np.random.rand()]
+    torch.manual_seed(1), random.seed(1), np.random.seed(1)
+    observer.step(0, batch)
+    with under(FaultyDisk(0, "ENOSPC")), pytest.warns(UserWarning, match="could not keep step 1"):
+        assert observer.step(1, batch)["epoch"] == 1
+    with under(FaultyDisk(0, "ENOSPC")), pytest.warns(UserWarning, match="The disk is full"):
+        assert observer.finish().status == "partial"
+    with pytest.warns(UserWarning, match="the tracker is down"):
+        assert observer.finish().status == "finished"
+    assert [torch.rand(1).item(), random.random(), np.random.rand()] == expected
+    assert observer.run.curve["epoch"].to_list() == [0, 1]
+    left = Observer(model, "other", store=store)
+    left.measure(0, batch)
+    with under(FaultyDisk(0, "ENOSPC")), pytest.warns(UserWarning, match="The disk is full"):
+        left.__exit__(ZeroDivisionError, ZeroDivisionError(), None)  # theirs is what users see
+    strict = Observer(model, "strict", strict=True, store=store)
+    strict.measure(0, batch)
+    with under(FaultyDisk(0, "ENOSPC")), pytest.raises(StoreError, match="The disk is full"):
+        strict.finish()
+
+
 def test_an_auxiliary_loss_that_grows(batch, store):
     """A mixture of experts adds to its loss; what a right answer is was settled at the start."""
 
@@ -502,6 +541,9 @@ def test_measures_of_ones_own(make_nano, batch, store):
     assert "Norm of head" in render_page(group_runs([run]))
     bad = {"shape": lambda model, batch: torch.zeros(2, 2)}
     with pytest.raises(ValueError, match=r"'shape' returned shape \(2, 2\)"):
+        Observer(model, "mine", measures=bad, store=store).measure(0, batch)
+    bad = {"train_loss": lambda model, batch: 0.0}
+    with pytest.raises(ValueError, match="'train_loss' is taken"):
         Observer(model, "mine", measures=bad, store=store).measure(0, batch)
 
 
