@@ -414,24 +414,31 @@ def test_wrappers_and_bare_tensors(make_gpt2, hf_batch, store):
 
 PROCESS = """
 import sys, warnings, torch, torch.distributed as dist, torch.distributed.fsdp
-sys.path.insert(0, {tests!r})
-from small_models import NanoGPT
 from grokscope.bridge import Observer
+torch.set_num_threads(1)
+class Small(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embedding, self.head = torch.nn.Embedding(20, 8), torch.nn.Linear(8, 20)
+        self.attention = torch.nn.MultiheadAttention(8, 2, batch_first=True)
+    def forward(self, tokens):
+        x = self.embedding(tokens)
+        return self.head(self.attention(x, x, x, need_weights=False)[0])
 dist.init_process_group("gloo", init_method="file://{meet}", rank=int(sys.argv[1]), world_size=2)
 torch.manual_seed(0)
-model = torch.nn.parallel.DistributedDataParallel(NanoGPT())
+model = torch.nn.parallel.DistributedDataParallel(Small())
 tokens = torch.randint(0, 20, (4, 9))
 observer = Observer(model, "shared", every=2, store={store!r})
 optimiser = torch.optim.SGD(model.parameters(), 0.1)
 for step in range(5):
     observer.step(step, (tokens, tokens))
     optimiser.zero_grad()
-    model(tokens, tokens)[1].backward()
+    model(tokens).square().mean().backward()
     optimiser.step()
 run = observer.finish()
 print("rows", len(observer.rows), run is not None, sum(p.sum().item() for p in model.parameters()))
 mesh = torch.distributed.device_mesh.init_device_mesh("cpu", (2,))
-shared = torch.distributed.fsdp.fully_shard(NanoGPT(), mesh=mesh)
+shared = torch.distributed.fsdp.fully_shard(Small(), mesh=mesh)
 with warnings.catch_warnings(record=True) as seen:
     warnings.simplefilter("always")
     assert Observer(shared, "sharded", store={store!r}).step(0, (tokens, tokens)) is None
@@ -442,10 +449,7 @@ dist.destroy_process_group()
 
 def test_two_processes(tmp_path, store):
     """Data parallel: the first measures, the second does nothing, and both train on."""
-    from pathlib import Path
-
-    places = {"tests": str(Path(__file__).parent), "meet": tmp_path / "meet"}
-    code = PROCESS.format(**places, store=str(store.root))
+    code = PROCESS.format(meet=tmp_path / "meet", store=str(store.root))
     jobs = [
         subprocess.Popen([sys.executable, "-c", code, str(rank)], stdout=-1, stderr=-1, text=True)
         for rank in range(2)
