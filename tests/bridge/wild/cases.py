@@ -109,8 +109,8 @@ def reported(names: str) -> Callable[[nn.Module, Any], dict[str, Tensor]]:
 
 
 def make_timm() -> nn.Module:
-    """The package itself. It imports torchvision, which the registry has for CUDA only, and does not
-    need it for this."""
+    """The package itself. It imports torchvision, which the registry has for CUDA only, but does
+    not need it here."""
     parts = ("ops", "ops.misc", "transforms", "transforms.functional", "datasets", "models")
     names = ["torchvision", *(f"torchvision.{part}" for part in parts)]
     names.append("torchvision.models.feature_extraction")
