@@ -90,8 +90,8 @@ def check_curve(curve: pl.DataFrame) -> None:
         wide = inner in (pl.Int128, pl.UInt128)  # NumPy has none
         if wide or not (inner is not None and (inner.is_float() or inner.is_integer())):
             raise ValueError(f"{name} is not a number in every row")
-        sizes = curve[name].list.len().unique() if isinstance(kind, pl.List) else None
-        if name == "attention" if sizes is None else len(sizes) > 1 or not sizes[0]:
+        sizes = curve[name].list.len().unique().to_list() if isinstance(kind, pl.List) else [0]
+        if len(sizes) > 1 or sizes[0] is None or (name == "attention" and not sizes[0]):
             raise ValueError(f"{name} is not a list of the same length in every row")
 
 

@@ -114,11 +114,12 @@ def make_timm() -> nn.Module:
     parts = ("ops", "ops.misc", "transforms", "transforms.functional", "datasets", "models")
     names = ["torchvision", *(f"torchvision.{part}" for part in parts)]
     names.append("torchvision.models.feature_extraction")
-    with mock.patch.dict(sys.modules, {name: mock.MagicMock() for name in names}):
+    sys.modules.update({name: mock.MagicMock() for name in names})
+    try:
         from timm.models.vision_transformer import VisionTransformer
-
-        loaded = {name: module for name, module in sys.modules.items() if "timm" in name}
-    sys.modules.update(loaded)
+    finally:
+        for name in names:
+            del sys.modules[name]  # nobody else shall take it for the package
     sizes = {"img_size": 4, "patch_size": 2, "in_chans": 1, "num_classes": 3}
     model = VisionTransformer(**sizes, embed_dim=16, depth=2, num_heads=2)
     model.blocks[1].attn.fused_attn = False
