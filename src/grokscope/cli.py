@@ -192,20 +192,21 @@ def do_runs(options: known.Runs) -> int:
         raise SpecError("Give --where or --sql, not both.")
     store = Store(options.store)
     runs = store.runs()
+    columns = "*" if options.json else "run"
+    query = options.sql or (options.where and f"select {columns} from runs where {options.where}")
+    frame = store.sql(query) if runs and query else None
     for path, sentence in store.left_out.items():
         print(plain(f"Left out: {path}: {sentence}"), file=sys.stderr)
     if not runs:
         if not options.json:
             print(f"No runs in {store.root}. `grokscope train` makes some.")
         return 0
-    if not options.sql and not options.where:
+    if frame is None:
         if options.json:
             print(plain(store.table().write_ndjson()), end="")
         else:
             say(outcome_table(runs))
         return 0
-    columns = "*" if options.json else "run"
-    frame = store.sql(options.sql or f"select {columns} from runs where {options.where}")
     if options.json:
         print(plain(frame.write_ndjson()), end="")
     elif options.sql:

@@ -6,12 +6,15 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
 import grokscope as gs
+from grokscope import models
 from grokscope.bridge import export_run
 from grokscope.errors import SpecError, StoreError
+from grokscope.measures.outcomes import conclude
 from grokscope.models import minimal, shape_of
 
 CASES = {
@@ -21,16 +24,24 @@ CASES = {
 }
 
 
-@pytest.fixture(scope="module")
-def train_lab(tiny, tmp_path_factory):
-    """A run of the lab with some fields changed, trained once for all tests."""
-    store = gs.Store(tmp_path_factory.mktemp("lab") / "runs")
-    return lambda **change: gs.train(tiny.replace(**change), store, processes=1)[0]
+def draw_run(spec, store):
+    """A finished run whose weights were drawn, not trained, which would take longer."""
+    shape = shape_of(spec.model, gs.build_task(spec.task, spec.seed))
+    run, epochs = store.begin(spec), spec.training.epochs
+    for epoch in (*spec.training.snapshot_epochs(), None):
+        drawn = models.init(jax.random.key(epoch or 0), shape, 1.0)
+        weights = {name: np.asarray(array) for name, array in drawn.items()}
+        if epoch is not None:
+            store.save_snapshot(run, epoch, weights)
+    curve = {name: np.zeros(2, np.float32) for name in ("train_accuracy", "test_accuracy")}
+    curve |= {"epoch": np.array([0, epochs], np.int32), "weakest_min": np.zeros(2, np.float32)}
+    store.finish(run, curve, weights, conclude(spec, curve), {"segments": []})
+    return run
 
 
 @pytest.mark.parametrize("change", CASES.values(), ids=CASES)
-def test_logits_and_attention_are_equal(train_lab, change):
-    run = train_lab(**change)
+def test_logits_and_attention_are_equal(tiny, store, change):
+    run = draw_run(tiny.replace(**change), store)
     data = gs.build_task(run.spec.task, run.spec.seed)
     for epoch in (None, *run.snapshots):
         params = {name: jnp.asarray(array) for name, array in run.weights(epoch).items()}
@@ -48,9 +59,10 @@ def keep(module, inputs, output):
 
 
 @pytest.mark.parametrize("positions", ["fixed", "random"])
-def test_frozen_attention_stays_frozen(train_lab, positions):
+def test_frozen_attention_stays_frozen(tiny, store, positions):
     """Its accuracy is the lab's; without the posterior that is per example, a sentence."""
-    run = train_lab(**{"interventions.frozen_attention": "oracle", "task.positions": positions})
+    frozen = {"interventions.frozen_attention": "oracle", "task.positions": positions}
+    (run,) = gs.train(tiny.replace(**frozen), store, processes=1)
     data = gs.build_task(run.spec.task, run.spec.seed)
     model = export_run(run)
     tokens = torch.from_numpy(data.tokens).long()
@@ -68,10 +80,10 @@ def test_only_lab_runs_with_weights(tiny, store):
         export_run(run)
 
 
-def test_nnsight_takes_it_from_there(train_lab):
+def test_nnsight_takes_it_from_there(tiny, store):
     """The example of docs/your-model.md: switch the weight on a distractor off and see."""
     nnsight = pytest.importorskip("nnsight")
-    run = train_lab()
+    run = draw_run(tiny, store)
     model = export_run(run)
     tokens = torch.from_numpy(gs.build_task(run.spec.task, run.spec.seed).tokens).long()
     traced = nnsight.NNsight(model)

@@ -3,6 +3,7 @@ that names the layer, and what fails in the middle of training becomes a gap."""
 
 from __future__ import annotations
 
+import random
 import subprocess
 import sys
 import warnings
@@ -12,15 +13,19 @@ import pytest
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
+import numpy as np
 from small_models import LENGTH, VOCABULARY, Attention, NanoGPT
 from torch.nn import functional as F
 
 from grokscope.bridge import CaptureError, Observer, ReadModule, StructuralPrior, watch
+from grokscope.bridge import observer as observing
 from grokscope.bridge.capture import read_attention
 from grokscope.draw.charts import FIGURES
 from grokscope.engine.events import Event
+from grokscope.errors import StoreError
 from grokscope.pages.reading import group_runs
 from grokscope.pages.run import render_page
+from hardening.faults import FaultyDisk, under
 
 
 @pytest.fixture
@@ -312,6 +317,40 @@ def test_a_probe_that_fails_is_a_gap(batch, store):
         strict.step(1, batch)
 
 
+def draw_everywhere(event):
+    """A sink that draws random numbers, and cannot reach its tracker later on."""
+    torch.rand(1), random.random(), np.random.rand()
+    if event.epoch > 0:
+        raise ConnectionError("the tracker is down")
+
+
+def test_a_full_disk_and_a_tracker_that_is_down(batch, store, monkeypatch):
+    """Neither ends a training, nor changes what is drawn in it; strict ones raise."""
+    monkeypatch.setattr(observing, "WRITE_SECONDS", 0.0)
+    model = NanoGPT()
+    observer = Observer(model, "mine", every=1, sinks=draw_everywhere, store=store)
+    torch.manual_seed(1), random.seed(1), np.random.seed(1)
+    expected = [torch.rand(1).item(), random.random(), np.random.rand()]
+    torch.manual_seed(1), random.seed(1), np.random.seed(1)
+    observer.step(0, batch)
+    with under(FaultyDisk(0, "ENOSPC")), pytest.warns(UserWarning, match="could not keep step 1"):
+        assert observer.step(1, batch)["epoch"] == 1
+    with under(FaultyDisk(0, "ENOSPC")), pytest.warns(UserWarning, match="The disk is full"):
+        assert observer.finish().status == "partial"
+    with pytest.warns(UserWarning, match="the tracker is down"):
+        assert observer.finish().status == "finished"
+    assert [torch.rand(1).item(), random.random(), np.random.rand()] == expected
+    assert observer.run.curve["epoch"].to_list() == [0, 1]
+    left = Observer(model, "other", store=store)
+    left.measure(0, batch)
+    with under(FaultyDisk(0, "ENOSPC")), pytest.warns(UserWarning, match="The disk is full"):
+        left.__exit__(ZeroDivisionError, ZeroDivisionError(), None)  # theirs is what users see
+    strict = Observer(model, "strict", strict=True, store=store)
+    strict.measure(0, batch)
+    with under(FaultyDisk(0, "ENOSPC")), pytest.raises(StoreError, match="The disk is full"):
+        strict.finish()
+
+
 def test_an_auxiliary_loss_that_grows(batch, store):
     """A mixture of experts adds to its loss; what a right answer is was settled at the start."""
 
@@ -375,24 +414,31 @@ def test_wrappers_and_bare_tensors(make_gpt2, hf_batch, store):
 
 PROCESS = """
 import sys, warnings, torch, torch.distributed as dist, torch.distributed.fsdp
-sys.path.insert(0, {tests!r})
-from small_models import NanoGPT
 from grokscope.bridge import Observer
+torch.set_num_threads(1)
+class Small(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embedding, self.head = torch.nn.Embedding(20, 8), torch.nn.Linear(8, 20)
+        self.attention = torch.nn.MultiheadAttention(8, 2, batch_first=True)
+    def forward(self, tokens):
+        x = self.embedding(tokens)
+        return self.head(self.attention(x, x, x, need_weights=False)[0])
 dist.init_process_group("gloo", init_method="file://{meet}", rank=int(sys.argv[1]), world_size=2)
 torch.manual_seed(0)
-model = torch.nn.parallel.DistributedDataParallel(NanoGPT())
+model = torch.nn.parallel.DistributedDataParallel(Small())
 tokens = torch.randint(0, 20, (4, 9))
 observer = Observer(model, "shared", every=2, store={store!r})
 optimiser = torch.optim.SGD(model.parameters(), 0.1)
 for step in range(5):
     observer.step(step, (tokens, tokens))
     optimiser.zero_grad()
-    model(tokens, tokens)[1].backward()
+    model(tokens).square().mean().backward()
     optimiser.step()
 run = observer.finish()
 print("rows", len(observer.rows), run is not None, sum(p.sum().item() for p in model.parameters()))
 mesh = torch.distributed.device_mesh.init_device_mesh("cpu", (2,))
-shared = torch.distributed.fsdp.fully_shard(NanoGPT(), mesh=mesh)
+shared = torch.distributed.fsdp.fully_shard(Small(), mesh=mesh)
 with warnings.catch_warnings(record=True) as seen:
     warnings.simplefilter("always")
     assert Observer(shared, "sharded", store={store!r}).step(0, (tokens, tokens)) is None
@@ -403,10 +449,7 @@ dist.destroy_process_group()
 
 def test_two_processes(tmp_path, store):
     """Data parallel: the first measures, the second does nothing, and both train on."""
-    from pathlib import Path
-
-    places = {"tests": str(Path(__file__).parent), "meet": tmp_path / "meet"}
-    code = PROCESS.format(**places, store=str(store.root))
+    code = PROCESS.format(meet=tmp_path / "meet", store=str(store.root))
     jobs = [
         subprocess.Popen([sys.executable, "-c", code, str(rank)], stdout=-1, stderr=-1, text=True)
         for rank in range(2)
@@ -502,6 +545,9 @@ def test_measures_of_ones_own(make_nano, batch, store):
     assert "Norm of head" in render_page(group_runs([run]))
     bad = {"shape": lambda model, batch: torch.zeros(2, 2)}
     with pytest.raises(ValueError, match=r"'shape' returned shape \(2, 2\)"):
+        Observer(model, "mine", measures=bad, store=store).measure(0, batch)
+    bad = {"train_loss": lambda model, batch: 0.0}
+    with pytest.raises(ValueError, match="'train_loss' is taken"):
         Observer(model, "mine", measures=bad, store=store).measure(0, batch)
 
 

@@ -258,11 +258,14 @@ def test_programs_in_memory_are_bounded():
     for number in range(20):
         program.make_program(number)
     assert program.make_program.cache_info().currsize <= program.MOST_PROGRAMS
-    double = jax.jit(lambda x: 2 * x)
-    for size in range(program.MOST_PROGRAMS + 1):
-        double(jnp.zeros(size))
-    program.forget_surplus((double,))
-    assert double._cache_size() == 0
+    functions = [jax.jit(lambda x, n=n: n * x) for n in range(7)]
+    for function in functions:  # seven programs of three shapes each
+        for size in range(3):
+            function(jnp.zeros(size))
+        program.forget_surplus((function,))
+    sizes = [function._cache_size() for function in functions]
+    assert 0 < sum(sizes) <= 2 * program.MOST_PROGRAMS
+    assert (sizes[0], sizes[-1]) == (0, 3)  # those used longest ago go first
 
 
 INPUTS = [

@@ -9,7 +9,7 @@ import contextlib
 import re
 import time
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -150,7 +150,8 @@ class Observer:
         if kind is None and self.rows:
             self.finish()
         elif not self.ended:
-            self._write()
+            with self._unharmed():
+                self._write()
             self._held.close()
 
     @property
@@ -180,14 +181,29 @@ class Observer:
             raise StoreError("This observer has finished; make a new one for another run.")
         if not self.active:
             return None
+        first = self.run is None
         try:
-            with same_draws():  # sinks and stores may draw, too
+            with same_draws(self.model):  # sinks and stores may draw, too
                 return self._measure(step, batch)
         except Exception as error:
-            if self.strict or self.run is None:
+            if self.strict or first:
                 raise
             self._note_gap(step, error)
-            return None
+            return self.rows[-1] if self._has(step) else None
+
+    def _has(self, step: int) -> bool:
+        return bool(self.rows) and self.rows[-1]["epoch"] == step
+
+    @contextlib.contextmanager
+    def _unharmed(self) -> Iterator[None]:
+        """Whatever goes wrong at the end, with the disk or a sink, is not to end the user's job."""
+        try:
+            with same_draws(self.model):
+                yield
+        except Exception as error:
+            if self.strict:
+                raise
+            warnings.warn(f"{error} The run has the rows written before.", stacklevel=4)
 
     def _measure(self, step: int, batch: Any) -> dict[str, Any]:
         if self.rows and step <= self.rows[-1]["epoch"]:
@@ -203,7 +219,7 @@ class Observer:
             own = {name: self._measure_own(name, batch) for name in self.measures}
         if first:
             self._begin(step, probes[0].oracle)
-        row = self._complete(step, measure_probes(probes, self._spec.structure_threshold) | own)
+        row = self._complete(step, measure_probes(probes, self._spec.structure_threshold), own)
         self.rows.append(row)
         for problem in [probe.problem for probe in probes if probe.problem]:
             if self.strict:
@@ -268,14 +284,15 @@ class Observer:
         kind = "" if isinstance(error, str | GrokscopeError) else f"{type(error).__name__}: "
         text = f"{kind}{error}".strip().splitlines()[0][:500]
         self._segments[-1].setdefault("gaps", []).append({"step": int(step), "error": text})
+        what = "keep" if self._has(step) else "measure"
         self._warn(
-            f"grokscope could not measure step {step}, and training continues: {text} Further gaps "
+            f"grokscope could not {what} step {step}, and training continues: {text} Further gaps "
             "are noted with the run; Observer(strict=True) raises."
         )
 
     def finish(self, failed: int = -1) -> Run | None:
-        """Outcome, phases and checksums: the run is over. None where there was nothing to
-        finish."""
+        """Outcome, phases and checksums: the run is over. None where there was nothing to finish.
+        If it cannot be written, you are warned, and may call it again."""
         if self.run is None:
             if is_first_process():
                 if self.strict:
@@ -284,23 +301,27 @@ class Observer:
             return None
         if self.ended:
             return self.run
-        curve, weights = self.curve, None
-        outcome = conclude(self._spec, curve, failed)
+        with self._unharmed():
+            self._end(failed)
+        return self.run
+
+    def _end(self, failed: int) -> None:
+        assert self.run is not None
+        outcome, weights = conclude(self._spec, self.curve, failed), None
         if failed < 0:
             outcome["ended_by"] = "its training loop"
         if self.keep_weights:
             kept = {name: tensor.detach().cpu() for name, tensor in self.model.state_dict().items()}
             half = torch.bfloat16  # unknown to NumPy
             weights = {n: (t.float() if t.dtype == half else t).numpy() for n, t in kept.items()}
-        self.store.finish(self.run, curve, weights, outcome, {"segments": self._segments})
+        self.store.finish(self.run, self.curve, weights, outcome, {"segments": self._segments})
         self.ended = True
         self._held.close()
         self._tell("finished" if failed < 0 else "failed")
-        return self.run
 
     def finish_at(self, step: int, batch: Any = None) -> Run | None:
         """Finish, with a last row at `step`."""
-        if self.active and (not self.rows or self.rows[-1]["epoch"] < step):
+        if self.active and not self._has(step):
             self.measure(step, batch)
         return self.finish()
 
@@ -310,13 +331,15 @@ class Observer:
         names = dict.fromkeys(name for row in self.rows for name in row)
         return {name: _column([row.get(name) for row in self.rows], name) for name in names}
 
-    def _complete(self, step: int, row: dict[str, Any]) -> dict[str, Any]:
+    def _complete(self, step: int, row: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
         for name, group in (("parameter_norm", self.model.parameters()), ("mlp_norm", self._mlp)):
             if parameters := [parameter.detach().float() for parameter in group]:
                 row[name] = get_total_norm(parameters)
         if self.optimizer is not None:
             row["learning_rate"] = float(self.optimizer.param_groups[0]["lr"])
-        return {"epoch": int(step), **{name: _plain(value) for name, value in row.items()}}
+        if taken := {"epoch", "run", *row} & own.keys():
+            raise SpecError(f"The name {min(taken)!r} is taken; give your measure another.")
+        return {"epoch": int(step), **{name: _plain(v) for name, v in {**row, **own}.items()}}
 
     def _begin(self, step: int, oracle: Tensor | None) -> None:
         """Open the entry in the store; when training is resumed, keep the rows before `step`."""

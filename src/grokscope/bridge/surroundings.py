@@ -37,9 +37,8 @@ def undisturbed(model: nn.Module) -> Iterator[None]:
     Afterwards its modes and all random numbers (Python, NumPy, PyTorch) are as before, so that
     training continues as if it had not been interrupted."""
     modes = [(module, module.training) for module in model.modules()]
-    device, fast = find_device(model), torch.backends.mha.get_fastpath_enabled()
-    forked = torch.random.fork_rng([device] if device.type == "cuda" else [])
-    with same_draws(), forked, torch.compiler.set_stance("force_eager"):
+    fast = torch.backends.mha.get_fastpath_enabled()
+    with same_draws(model), torch.compiler.set_stance("force_eager"):
         model.eval()
         torch.backends.mha.set_fastpath_enabled(False)
         try:
@@ -51,11 +50,12 @@ def undisturbed(model: nn.Module) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def same_draws() -> Iterator[None]:
-    """Afterwards Python and NumPy draw the random numbers that they would have drawn."""
-    python, numpy = random.getstate(), np.random.get_state()
+def same_draws(model: nn.Module) -> Iterator[None]:
+    """Afterwards Python, NumPy and PyTorch draw the random numbers that they would have drawn."""
+    python, numpy, device = random.getstate(), np.random.get_state(), find_device(model)
     try:
-        yield
+        with torch.random.fork_rng([device] if device.type == "cuda" else []):
+            yield
     finally:
         random.setstate(python)
         np.random.set_state(numpy)

@@ -64,7 +64,7 @@ def clean(curve: pl.DataFrame, measures: Mapping[str, str], positive: bool = Fal
     """`epoch` and the measures; what cannot be drawn, or was not measured, is null."""
     columns = []
     for name, column in measures.items():
-        if column not in curve.columns:
+        if curve.schema.get(column, pl.List).is_nested():  # a list is no line
             columns.append(pl.lit(None, pl.Float64).alias(name))
             continue
         value = pl.col(column).cast(pl.Float64)
@@ -122,7 +122,7 @@ def attention_cells(readings: Sequence[Reading], columns: int, most: int) -> lis
     epoch that all of them have reached."""
     drawn = [r for r in readings if len(r.curve) and "attention" in r.curve.columns]
     sound = [r for r in drawn if r.status != "failed"] or drawn
-    if not sound:
+    if not sound or len({len(r.curve["attention"][0]) for r in sound}) > 1:
         return []
     rows = min(len(r.curve) for r in sound)
     epochs = sound[0].curve["epoch"].to_numpy()[:rows]

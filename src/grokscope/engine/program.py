@@ -93,11 +93,17 @@ def make_program(form: Form, batched: bool = False, options: Options = ()) -> Pr
     return Program(compiled(init), compiled(advance, donate_argnums=0))
 
 
+_used: dict[int, Any] = {}  # functions that may hold machine code, the last one used last
+
+
 def forget_surplus(program: Program) -> None:
-    """A program keeps machine code for each shape of its arrays; drop it where they are many."""
+    """A function keeps machine code for each shape of its arrays. Where that makes too many in all,
+    those are dropped that were used longest ago."""
     for function in program:
-        if function._cache_size() > MOST_PROGRAMS:
-            function.clear_cache()
+        _used.pop(id(function), None)
+        _used[id(function)] = function
+    while sum(f._cache_size() for f in _used.values()) > len(Program._fields) * MOST_PROGRAMS:
+        _used.pop(next(iter(_used))).clear_cache()
 
 
 def make_member(spec: Spec, store: Store) -> tuple[Form, Member]:

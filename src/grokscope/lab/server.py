@@ -30,7 +30,7 @@ from grokscope.lab.catalogue import Catalogue, label_arms
 from grokscope.lab.feed import Feed
 from grokscope.lab.guard import Guard, TooLarge, refuse, too_large
 from grokscope.lab.orders import Orders
-from grokscope.store import Run, Store, describe
+from grokscope.store import Run, Store, as_trained, describe
 from grokscope.store.files import finite
 
 LOOK_SECONDS = 0.1  # between two looks at the store, while somebody watches
@@ -101,12 +101,7 @@ class Lab:
         if not HEX.fullmatch(name):
             raise StoreError("A run is named by 16 hexadecimal digits.")
         run = self.store.get(name)
-        try:
-            run.about  # noqa: B018  # whatever lies in a store, it is answered with a sentence
-        except GrokscopeError:
-            raise
-        except Exception as error:
-            raise StoreError(f"Run {name} cannot be read; see `grokscope verify`.") from error
+        run.about  # noqa: B018  # whatever lies in a store, it is answered with a sentence
         return run
 
     # Reading
@@ -161,7 +156,8 @@ class Lab:
             raise SpecError("Examples are at most 64 numbers, joined by commas.")
         chosen = [int(part) for part in asked.split(",") if part]
         when = None if epoch == "final" else int(epoch)
-        return answer(scrubbing.look(run, when, self.store, chosen))
+        with as_trained(run):
+            return answer(scrubbing.look(run, when, self.store, chosen))
 
     def about(self, request: Request) -> Response:
         return JSONResponse(

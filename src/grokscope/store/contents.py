@@ -21,6 +21,7 @@ EVENT = {
     "observed_until": "count or null",
 }
 PHASE = {"name": "text", "start": "count or null", "end": "count or null", "rule": "text"}
+PHASES = ("memorisation", "plateau", "resurgence", "grokking")
 SEGMENT = {
     "from_epoch": "count or null",
     "execution": "text or null",
@@ -47,6 +48,8 @@ def check_outcome(data: Mapping[str, Any], events: tuple[str, ...]) -> None:
     _expect({"failed_at": None, **data}, {"failed_at": "count or null"}, "")
     if data["status"] == "failed":
         _expect(data, {"failed_at": "count"}, "")
+    if taken := {"run", "status", "epochs"} & data["final"].keys():  # columns of the table of runs
+        raise ValueError(f"final names {min(taken)}, which is no measure")
     for name, value in data.items():
         if name in events or (isinstance(value, Mapping) and value.keys() >= EVENT.keys()):
             _expect(value, EVENT, f"{name}.")
@@ -55,6 +58,8 @@ def check_outcome(data: Mapping[str, Any], events: tuple[str, ...]) -> None:
         raise ValueError("phases must be a list")
     for phase in phases:
         _expect(phase, PHASE, "phases.")
+        if phase["name"] not in PHASES:
+            raise ValueError(f"phases names {phase['name'][:40]!r}, which is no phase")
     files = data.get("files")
     if not isinstance(files, Mapping) or not {"spec.json", "curve.parquet"} <= files.keys():
         raise ValueError("files must hold a checksum for spec.json and curve.parquet, at least")
@@ -78,10 +83,16 @@ def check_curve(curve: pl.DataFrame) -> None:
         raise ValueError("a curve has rows, and a whole number `epoch` in each")
     if curve["epoch"].null_count() or not curve["epoch"].is_sorted() or curve["epoch"][0] < 0:
         raise ValueError("the epochs of a curve grow from row to row")
+    if curve["epoch"][-1] > LARGEST or "run" in curve.columns:
+        raise ValueError("its epochs, or its columns, are not those of a curve")
     for name, kind in curve.schema.items():
         inner = kind.inner if isinstance(kind, pl.List) else kind
-        if not (inner is not None and inner.is_numeric()):
+        wide = inner in (pl.Int128, pl.UInt128)  # NumPy has none
+        if wide or not (inner is not None and (inner.is_float() or inner.is_integer())):
             raise ValueError(f"{name} is not a number in every row")
+        sizes = curve[name].list.len().unique().to_list() if isinstance(kind, pl.List) else [0]
+        if len(sizes) > 1 or sizes[0] is None or (name == "attention" and not sizes[0]):
+            raise ValueError(f"{name} is not a list of the same length in every row")
 
 
 def _expect(data: Any, kinds: Mapping[str, str], where: str) -> None:

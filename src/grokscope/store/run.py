@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import re
+from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -193,6 +195,22 @@ class Run:
         """Epochs of the kept weights, ascending."""
         files = (self.path / SNAPSHOTS).glob("*.safetensors")
         return sorted(int(path.stem) for path in files if re.fullmatch(r"\d{8}", path.stem))
+
+
+@contextlib.contextmanager
+def as_trained(run: Run) -> Iterator[None]:
+    """Within, arrays of a run are used as the lab writes them. What lies in somebody else's store
+    may have every checksum in order and not fit its spec."""
+    try:
+        yield
+    except GrokscopeError:
+        raise
+    except (KeyError, IndexError, TypeError, ValueError) as error:
+        first = (str(error).splitlines() or [""])[0]
+        raise StoreError(
+            f"The files of run {run.id} do not fit its spec ({type(error).__name__}: {first}); the "
+            "lab has not trained it."
+        ) from error
 
 
 def describe(spec: Spec) -> str:

@@ -22,7 +22,7 @@ import os
 import re
 import secrets
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from itertools import takewhile
 from pathlib import Path
@@ -188,19 +188,31 @@ class Store:
         read = self._read_all()
         rows = [_table_row(run, outcome) for run, outcome in read]
         frames = {"runs": pl.LazyFrame(rows, infer_schema_length=None, strict=False)}
-        # Most queries ask for no curve, and reading all takes longer than the rest. They are read
-        # here, one by one: Polars scans a thousand files with a thread each, and warns of it.
-        curves = [
-            run.curve.select(pl.lit(run.id).alias("run"), pl.all())
-            for run, _ in (read if re.search(r"\bcurves\b", query, re.IGNORECASE) else [])
-            if (run.path / CURVE).exists()
-        ]
-        if curves:
-            frames["curves"] = pl.concat(curves, how="diagonal_relaxed").lazy()
+        # Most queries ask for no curve, and reading all takes longer than the rest.
+        if re.search(r"\bcurves\b", query, re.IGNORECASE):
+            frames |= self._gather_curves([run for run, _ in read])
         try:
             return pl.SQLContext(frames).execute(query, eager=True)
         except pl.exceptions.PolarsError as error:
             raise SpecError(f"The query failed: {str(error).splitlines()[0]}") from error
+
+    def _gather_curves(self, runs: Iterable[Run]) -> dict[str, pl.LazyFrame]:
+        """The table `curves`, if there is any row; those that cannot be read are left out. Each is
+        read by itself: Polars scans a thousand files with a thread each, and warns of it."""
+        import polars as pl
+
+        curves: list[pl.DataFrame] = []
+        for run in runs:
+            try:
+                if (run.path / CURVE).exists():
+                    curves.append(run.curve.select(pl.lit(run.id).alias("run"), pl.all()))
+            except GrokscopeError as error:
+                self.left_out[run.path] = str(error)
+        # What is a list in one run is a list in all of them: a measure of the user's own may be
+        # a number here and a list there.
+        nested = {n for curve in curves for n, kind in curve.schema.items() if kind.is_nested()}
+        curves = [c.with_columns(pl.concat_list(n) for n in nested & {*c.columns}) for c in curves]
+        return {"curves": pl.concat(curves, how="diagonal_relaxed").lazy()} if curves else {}
 
     # Writing
 
@@ -290,6 +302,8 @@ class Store:
         if facts is None:  # of format 1: the curve lies beside it, and may be newer
             curve, segments = run.curve, run.provenance["segments"]
             sums = {name: checksum(run.path / name) for name in _snapshot_names(run)}
+            for name in sums:  # nobody vouches for them: they must be whole, at least
+                read_arrays(run.path / name)
         else:
             try:
                 check_provenance(facts["provenance"])
@@ -334,8 +348,10 @@ class Store:
             if weights is not None:
                 sums[WEIGHTS] = write_arrays(run.path / WEIGHTS, weights)
             sums[PROVENANCE] = write_json(run.path / PROVENANCE, provenance, sealed=True)
-            paths = [run.path / name for name in sums]
-            kept = [*paths, *{path.parent for path in paths}, self.root]
+            folders = {(run.path / name).parent for name in sums}
+            # Snapshots were synced when they were written; their names were not.
+            kept = [*(run.path / name for name in sums if name not in run.kept), *folders]
+            kept.append(self.root)
             ended = {**outcome, "files": sums}
             write_json(run.path / OUTCOME, ended, durable=True, sealed=True, after=kept)
             files.DISK.sync(run.path)
@@ -403,7 +419,7 @@ class Store:
         """Does a marker say that this is a store? One of a newer version is refused."""
         try:
             found = int(json.loads(read_bytes(self.root / MARKER, 10_000))["format"])
-        except (StoreError, ValueError, KeyError, TypeError, RecursionError):
+        except (StoreError, ValueError, KeyError, TypeError, RecursionError, OverflowError):
             return False  # there is none, or it is damaged
         if found > FORMAT:
             raise StoreError(

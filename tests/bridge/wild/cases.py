@@ -5,9 +5,12 @@ Run as a script (`python -m wild.cases` in tests/bridge), it prints the table of
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
+from unittest import mock
 
 import torch
 import transformers
@@ -103,6 +106,44 @@ def reported(names: str) -> Callable[[nn.Module, Any], dict[str, Tensor]]:
         return {names.format(place): weights for place, weights in enumerate(lists[0])}
 
     return own
+
+
+def make_timm() -> nn.Module:
+    """The package itself. It imports torchvision, which the registry has for CUDA only, but does
+    not need it here."""
+    parts = ("ops", "ops.misc", "transforms", "transforms.functional", "datasets", "models")
+    names = ["torchvision", *(f"torchvision.{part}" for part in parts)]
+    names.append("torchvision.models.feature_extraction")
+    sys.modules.update({name: mock.MagicMock() for name in names})
+    try:
+        from timm.models.vision_transformer import VisionTransformer
+    finally:
+        for name in names:
+            del sys.modules[name]  # nobody else shall take it for the package
+    sizes = {"img_size": 4, "patch_size": 2, "in_chans": 1, "num_classes": 3}
+    model = VisionTransformer(**sizes, embed_dim=16, depth=2, num_heads=2)
+    model.blocks[1].attn.fused_attn = False
+    return model
+
+
+def own_of_timm(model: nn.Module, batch: Any) -> dict[str, Tensor]:
+    """From what goes into each attention module, by the formula."""
+    found = {}
+
+    def look(name: str, module: Any, inputs: Any) -> None:
+        size, length, _ = inputs[0].shape
+        parts = module.qkv(inputs[0]).reshape(size, length, 3, module.num_heads, -1)
+        q, k, _ = parts.permute(2, 0, 3, 1, 4).unbind(0)
+        found[name] = (q @ k.mT / q.shape[-1] ** 0.5).softmax(dim=-1)
+
+    hooks = [
+        block.attn.register_forward_pre_hook(partial(look, f"blocks.{place}.attn"))
+        for place, block in enumerate(model.blocks)
+    ]
+    model(batch[0])
+    for hook in hooks:
+        hook.remove()
+    return found
 
 
 def make_t5() -> nn.Module:
@@ -244,13 +285,22 @@ CASES = {
         kept,
         read="each `layers.N.attn.self_attn`; tokens come as (T, B)",
     ),
-    "timm": Case(
-        "timm, `VisionTransformer`",
+    "vision": Case(
+        "vision transformers, written as timm's",
         styles.VisionTransformer,
         pictures,
         kept,
         options="query=0, test=held_out",
         read="fused or by hand, each `blocks.N.attn`; position 0 is the class token",
+    ),
+    "timm": Case(
+        "timm, `VisionTransformer`",
+        make_timm,
+        pictures,
+        own_of_timm,
+        options="query=0, test=held_out",
+        read="fused or not, each `blocks.N.attn`; position 0 is the class token",
+        needs="timm",
     ),
     "llama": Case(
         "Hugging Face, for instance Llama",

@@ -26,7 +26,7 @@ from grokscope.papers.structural_inference.certificates.inspection import (
 from grokscope.parts import trusting
 from grokscope.problems.routing import build
 from grokscope.spec import ObservedSpec, OptimiserSpec, RunSpec
-from grokscope.store import Run, Store
+from grokscope.store import Run, Store, as_trained
 from grokscope.tasks import build_task
 
 if TYPE_CHECKING:
@@ -55,13 +55,8 @@ def certify(run: Run, store: Store | None = None, *, trust: bool = False) -> pl.
     """Every certificate of a finished run, one row each, ordered by name and epoch. For a model of
     the user's own these are the few that need only what was watched (see `inapplicable`). `trust`
     allows to load the run's own parts (a rule, a model): their code is executed."""
-    try:
-        with trusting(trust):
-            return _certify(run, store)
-    except KeyError as error:  # somebody else's store may hold anything
-        raise StoreError(
-            f"Run {run.id} has no {error}, which its certificates need; the lab has not trained it."
-        ) from error
+    with trusting(trust), as_trained(run):
+        return _certify(run, store)
 
 
 def _certify(run: Run, store: Store | None) -> pl.DataFrame:
