@@ -6,6 +6,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -21,8 +22,8 @@ from grokscope.draw.words import cell, clock, count, state_event, state_phase, s
 from grokscope.engine.events import Event
 from grokscope.errors import plain
 from grokscope.pages.labels import label_specs
-from grokscope.spec import ObservedSpec, Spec, flatten
-from grokscope.store import Run, describe
+from grokscope.spec import ObservedSpec, Spec
+from grokscope.store import CURVE, Run, Store, describe
 from grokscope.store.run import shorten
 
 if TYPE_CHECKING:
@@ -56,6 +57,25 @@ def say(*things: RenderableType) -> None:
         console.print(thing)
 
 
+class NotebookProgress(Progress):
+    """Rich redraws in notebooks with the help of ipywidgets; IPython alone can do it as well."""
+
+    shown: Any = None
+
+    def start(self) -> None:
+        from IPython.display import display
+
+        if not self.disable:
+            self.shown = display(self, display_id=True)
+
+    def stop(self) -> None:
+        self.refresh()
+
+    def refresh(self) -> None:
+        if self.shown is not None:
+            self.shown.update(self)
+
+
 class Watch:
     """Listens to the engine and shows progress: one bar for all, and one per run unless they are
     many. `show` says whether anything is shown; None: in terminals and notebooks."""
@@ -76,7 +96,8 @@ class Watch:
         self.reached: dict[str, int] = {}
         self.skipped: set[str] = set()
         self.last_line = self.began = time.monotonic()
-        self.progress = Progress(
+        self.notebook = self.console.is_jupyter
+        self.progress = (NotebookProgress if self.notebook else Progress)(
             TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=14),
             TextColumn("{task.percentage:>3.0f} %"),
@@ -122,7 +143,9 @@ class Watch:
             # Runs that the store had took no time; with them the rest would look quick.
             done, total = self._progress()
             waiting = len(self.epochs) - len(self.reached)
-            state = f"{self.ended} ended" + f", {waiting} waiting" * bool(waiting)
+            parts = [f"{self.ended} ended"] + [f"{waiting} waiting"] * bool(waiting)
+            parts += ["compiling"] * (self.many and not done)
+            state = ", ".join(parts)
             self.progress.update(self.overall, completed=done, total=total, state=state)
         if event.kind != "skipped" and not self.many:
             if event.run not in self.bars:
@@ -133,6 +156,8 @@ class Watch:
             begins = event.kind in ("started", "resumed")
             state = "compiling" if begins else state_of(event)
             self.progress.update(self.bars[event.run], completed=done, state=state, refresh=begins)
+        if self.notebook:
+            self.progress.refresh()
 
     def _progress(self) -> tuple[int, int]:
         """Epochs done and to do, of the runs that the store did not have."""
@@ -201,51 +226,98 @@ FINAL = {"test_accuracy": ("test", ".3f"), "structure_share": ("structure", ".0%
 """Columns of the table of outcomes, where some run has the measure."""
 
 
-def outcome_table(
-    runs: Sequence[Run], names: dict[str, str] | None = None, fields: Sequence[str] = ()
-) -> Table:
+class OutcomeTable:
     """A line per run: the fields in which the runs differ (`fields` always), when each event
-    happened, its plateau, its last measures."""
-    outcomes = [run.outcome if run.ended else {} for run in runs]
-    return _outcome_table(runs, outcomes, names or {}, fields)
+    happened, its plateau, its last measures. Where the fields do not fit as columns, they are one
+    column of words, cut at the end."""
+
+    def __init__(
+        self,
+        runs: Sequence[Run],
+        outcomes: Sequence[Mapping[str, Any]],
+        names: Mapping[str, str],
+        fields: Sequence[str] = (),
+        dated: bool = False,
+    ) -> None:
+        self.runs, self.outcomes, self.names, self.dated = runs, outcomes, names, dated
+        specs = [run.about for run in runs]
+        self.fields = {} if names else _differing(specs, fields)
+        self.common = "" if names else _in_common(specs)
+
+    def __rich_console__(
+        self, console: Console, options: ConsoleOptions
+    ) -> Iterator[RenderableType]:
+        table = self.draw(self.fields)
+        if table.__rich_measure__(console, options.update(width=10_000)).maximum > console.width:
+            # What really differs comes first: the end may be cut.
+            order = sorted(self.fields, key=lambda name: len({*self.fields[name]}) == 1)
+            words = [
+                " ".join(f"{n}={self.fields[n][i]}" for n in order if self.fields[n][i] != "-")
+                for i in range(len(self.runs))
+            ]
+            table = self.draw({"what differs": words}, brief=True)
+            table.columns[1 + self.dated].ratio = 1
+            table.expand = True
+        yield table
+        yield Text(self.caption, style="dim")  # a table's own caption is as narrow as the table
+
+    def draw(self, fields: Mapping[str, Sequence[str]], brief: bool = False) -> Table:
+        ended = [outcome for outcome in self.outcomes if outcome]
+        events = list(dict.fromkeys(name for outcome in ended for name in events_of(outcome)))
+        phased = not brief and any(outcome.get("phases") for outcome in ended)
+        final = [name for name in FINAL if any(name in outcome["final"] for outcome in ended)]
+        units = " or ".join(sorted({unit_of(run.about) for run in self.runs}))
+        meanings = [f"{FINAL[n][0]}: {measure_of(n).definition.rstrip('.').lower()}" for n in final]
+        columns = [f"{name} at" for name in events] or ["outcome"]
+        columns += ["plateau"] * phased + [FINAL[name][0] for name in final]
+        self.caption = "; ".join([f"times in {units}", *meanings]) + self.common
+        first = ["run"] + ["begun"] * self.dated
+        table = plain_table(*first, *fields, *columns, right=columns)
+        for column in table.columns:
+            column.no_wrap = True
+        for index, (run, outcome) in enumerate(zip(self.runs, self.outcomes, strict=True)):
+            cells = [_unfinished(run)] if not outcome else []
+            if outcome.get("status") == "failed":
+                cells = [f"failed: not finite at epoch {outcome['failed_at']}"]
+            elif outcome:
+                found = events_of(outcome)
+                cells = [state_event(found[n]) if n in found else "-" for n in events]
+                cells = cells or ["finished"]
+                if phased:
+                    cells.append(state_plateau(phases_of(outcome), outcome["epochs"]))
+                for name in final:
+                    value = outcome["final"].get(name)
+                    cells.append("-" if value is None else format(value, FINAL[name][1]))
+            values = [column[index] for column in fields.values()]
+            date = [_day(run.started)] if self.dated else []
+            name = self.names.get(run.id) or run.id[:8]
+            table.add_row(name, *date, *values, *cells, *[""] * (len(columns) - len(cells)))
+        return table
 
 
-def _outcome_table(
+def outcome_table(
     runs: Sequence[Run],
-    outcomes: Sequence[Mapping[str, Any]],
-    names: Mapping[str, str],
+    names: dict[str, str] | None = None,
     fields: Sequence[str] = (),
-) -> Table:
-    ended = [outcome for outcome in outcomes if outcome]
-    events = list(dict.fromkeys(name for outcome in ended for name in events_of(outcome)))
-    phased = any(outcome.get("phases") for outcome in ended)
-    final = [name for name in FINAL if any(name in outcome["final"] for outcome in ended)]
-    units = " or ".join(sorted({unit_of(run.about) for run in runs}))
-    meanings = [f"{FINAL[n][0]}: {measure_of(n).definition.rstrip('.').lower()}" for n in final]
-    columns = [f"{name} at" for name in events] or ["outcome"]
-    columns += ["plateau"] * phased + [FINAL[name][0] for name in final]
-    shown = {} if names else _differing([run.about for run in runs], fields)
-    caption = "; ".join([f"times in {units}", *meanings])
-    caption += "" if names else _in_common([run.about for run in runs])
-    table = plain_table("run", *shown, *columns, right=columns, caption=caption)
-    for column in table.columns:
-        column.no_wrap = True
-    for index, (run, outcome) in enumerate(zip(runs, outcomes, strict=True)):
-        cells = ["interrupted or under way"]
-        if outcome.get("status") == "failed":
-            cells = [f"failed: not finite at epoch {outcome['failed_at']}"]
-        elif outcome:
-            found = events_of(outcome)
-            cells = [state_event(found[n]) if n in found else "-" for n in events] or ["finished"]
-            if phased:
-                cells.append(state_plateau(phases_of(outcome), outcome["epochs"]))
-            for name in final:
-                value = outcome["final"].get(name)
-                cells.append("-" if value is None else format(value, FINAL[name][1]))
-        values = [column[index] for column in shown.values()]
-        first = names.get(run.id) or run.id[:8]
-        table.add_row(first, *values, *cells, *[""] * (len(columns) - len(cells)))
-    return table
+    dated: bool = False,
+) -> OutcomeTable:
+    outcomes = [run.outcome if run.ended else {} for run in runs]
+    return OutcomeTable(runs, outcomes, names or {}, fields, dated)
+
+
+def _day(moment: str | None) -> str:
+    """18 Nov 03:10"""
+    try:
+        return f"{datetime.fromisoformat(moment or ''):%d %b %H:%M}"
+    except ValueError:
+        return "-"
+
+
+def _unfinished(run: Run) -> str:
+    """How far a run without an outcome has come, and whether somebody trains it now."""
+    state = "under way" if Store(run.path.parent).is_held(run.id) else "interrupted"
+    epoch = run.curve["epoch"][-1] if (run.path / CURVE).exists() else 0
+    return f"{state} at {epoch:,}"
 
 
 def _in_common(specs: Sequence[Spec]) -> str:
@@ -259,13 +331,14 @@ def _in_common(specs: Sequence[Spec]) -> str:
 
 def _differing(specs: Sequence[Spec], always: Sequence[str] = ()) -> dict[str, list[str]]:
     """Columns of the fields in which specs differ, named by their last part if no other field has
-    it."""
-    flat = [dict(flatten(spec.to_dict())) for spec in specs]
+    it. A field without effect is a dash."""
+    flat = [spec.effective() for spec in specs]
     known = dict.fromkeys(name for one in flat for name in one)
-    varied = [
-        name for name in known if name in always or len({repr(one.get(name)) for one in flat}) > 1
-    ]
-    varied = [name for name in varied if not name.endswith("fingerprint")]
+    varied = []
+    for name in known:
+        values = {repr(one[name]) for one in flat if one.get(name) is not None}
+        if (name in always or len(values) > 1) and not name.endswith("fingerprint"):
+            varied.append(name)
     last = Counter(name.rpartition(".")[2] for name in known)
     return {
         end if last[end := name.rpartition(".")[2]] == 1 else name: [
@@ -296,7 +369,7 @@ def unit_of(spec: Spec) -> str:
 def show_run(run: Run) -> list[RenderableType]:
     """One run in full."""
     outcome = run.outcome if run.ended else {}
-    heading = Text.assemble((run.id, "bold"), f"  {outcome.get('status', 'partial')}")
+    heading = Text.assemble((run.id, "bold"), f"  {outcome.get('status') or _unfinished(run)}")
     parts: list[RenderableType] = [heading, describe(run.about), ""]
     if not outcome:
         rows = run.curve
@@ -304,7 +377,7 @@ def show_run(run: Run) -> list[RenderableType]:
         parts.append(f"{len(rows)} rows so far, the last at {unit} {rows['epoch'][-1]}.")
         latest = {n: v for n, v in rows.row(-1, named=True).items() if isinstance(v, float)}
         return [*parts, "", _measures("latest measure", latest)]
-    parts.append(_outcome_table([run], [outcome], {run.id: run.id[:8]}))
+    parts.append(OutcomeTable([run], [outcome], {run.id: run.id[:8]}))
     if found := phases_of(outcome):
         phases = plain_table("phase", "from and to", "rule")
         for phase in found:

@@ -152,6 +152,19 @@ def flatten(data: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, An
             yield prefix + name, value
 
 
+def idle_fields(section: Any, where: str = "") -> dict[str, str]:
+    """Dotted name of every field that has no effect as the section stands, and why."""
+    found: dict[str, str] = {}
+    for item in dataclasses.fields(section):
+        value = getattr(section, item.name)
+        if dataclasses.is_dataclass(value):
+            found |= idle_fields(value, f"{where}{item.name}.")
+        elif "only" in item.metadata and section.kind not in item.metadata["only"]:
+            found[where + item.name] = f"{where}kind is {section.kind}"
+    own = section.idle() if hasattr(section, "idle") else {}
+    return found | {where + name: f"{where}{reason}" for name, reason in own.items()}
+
+
 # Checking
 
 

@@ -23,6 +23,7 @@ EVENT = {
 PHASE = {"name": "text", "start": "count or null", "end": "count or null", "rule": "text"}
 SEGMENT = {
     "from_epoch": "count or null",
+    "started": "text or null",
     "execution": "text or null",
     "seconds": "number",
     "threads": "count or null",

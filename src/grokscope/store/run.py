@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import re
 from functools import cached_property
@@ -104,6 +105,14 @@ class Run:
         except ValueError as error:
             raise damaged(self.path / PROVENANCE, error) from error
         return data
+
+    @property
+    def started(self) -> str | None:
+        """When its training was begun, as an ISO date and time in UTC; None if unknown."""
+        with contextlib.suppress(StoreError):
+            segments = self.provenance["segments"]
+            return segments[0].get("started") if segments else None
+        return None
 
     @property
     def seconds(self) -> float:

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from grokscope.errors import GrokscopeError, SpecError, StoreError, suggest
-from grokscope.spec import Spec, flatten
+from grokscope.spec import Spec
 from grokscope.store import files
 from grokscope.store.contents import check_provenance
 from grokscope.store.files import (
@@ -166,9 +166,15 @@ class Store:
         """The entry of a spec, present or not."""
         return self._run(spec.id)
 
+    def is_held(self, name: str) -> bool:
+        """Does some process work on a run now? In a store that we may only read nobody can tell."""
+        with contextlib.suppress(StoreError), self.claim(name) as mine:
+            return not mine
+        return False
+
     def table(self) -> pl.DataFrame:
         """A row per run: status, event times, final measures, and every field of the spec under
-        its name with underscores (`prior_strength`)."""
+        its name with underscores (`prior_strength`), null where it has no effect."""
         import polars as pl
 
         return pl.DataFrame(
@@ -464,10 +470,11 @@ def _table_row(run: Run, outcome: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "run": run.id,
         "status": outcome.get("status", "partial"),
+        "started": run.started,
         "epochs": outcome.get("epochs"),
         **{rule.name: outcome.get(rule.name, {}).get("epoch") for rule in run.about.events()},
         **outcome.get("final", {}),
-        **{name.replace(".", "_"): value for name, value in flatten(run.about.to_dict())},
+        **{name.replace(".", "_"): value for name, value in run.about.effective().items()},
     }
 
 
