@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from grokscope.errors import SpecError, suggest
-from grokscope.spec import Spec, load_source, sweep
+from grokscope.spec import Spec, explain_idle, load_source, sweep
 from grokscope.store import Run, Store
 
 if TYPE_CHECKING:
@@ -45,6 +46,8 @@ def train(
     from grokscope.terminal import Watch
 
     listed = list(read_sources(specs))
+    for sentence in explain_idle(listed):
+        warnings.warn(sentence, stacklevel=2)
     others = [sinks] if callable(sinks) else list(sinks)
     with Watch(listed, show=progress) as watch:
         try:
@@ -70,6 +73,20 @@ def fork(run: Run, epoch: int, store: Store | str | Path | None = None, **change
     from grokscope.engine import fork_spec
 
     return train(fork_spec(run, epoch, **changes), run.path.parent if store is None else store)[0]
+
+
+def extend(run: Run, more: int, *, progress: bool | None = None, trust: bool = False) -> Run:
+    """Train a run that has ended for so many more epochs, from its final state on. The result, in
+    the same store, is the run that training so long from the start would have given, bit for
+    bit, with that name; where the state was not kept, it is trained from the start."""
+    from grokscope.engine import extend_spec, go_on
+    from grokscope.parts import trusting
+
+    spec, store = extend_spec(run, more), Store(run.path.parent)
+    with trusting(trust):
+        if trouble := go_on(run, spec, store):
+            warnings.warn(trouble, stacklevel=2)
+    return train(spec, store, progress=progress, trust=trust)[0]
 
 
 def read_sources(specs: Source | Iterable[Source]) -> Iterator[Spec]:

@@ -34,7 +34,7 @@ SEGMENT = {
     "compiler": "texts or null",
 }
 FILE = re.compile(
-    r"spec\.json|curve\.parquet|weights\.safetensors|provenance\.json"
+    r"spec\.json|curve\.parquet|(weights|memory)\.safetensors|provenance\.json"
     r"|snapshots/\d{8}\.safetensors"
 )
 
