@@ -12,8 +12,6 @@ from grokscope.spec import Spec, explain_idle, load_source, sweep
 from grokscope.store import Run, Store
 
 if TYPE_CHECKING:
-    import altair as alt
-
     from grokscope.engine import Executor, Sink
     from grokscope.engine.orders import Execution
 
@@ -98,12 +96,37 @@ def read_sources(specs: Source | Iterable[Source]) -> Iterator[Spec]:
             yield from sweep(*load_source(str(source)))
 
 
-def plot(runs: Run | Iterable[Run], kind: str = "accuracy") -> alt.LayerChart | alt.ConcatChart:
-    """A chart of runs, as `grokscope figure` draws it. Runs that differ only in their seed become
-    one band."""
-    from grokscope.draw.charts import CHARTS
+def plot(
+    runs: Run | Iterable[Run],
+    kind: str = "accuracy",
+    *,
+    measure: str = "",
+    x: str = "",
+    y: str = "",
+    log: Iterable[str] = (),
+    title: str = "",
+    width: int | None = None,
+    height: int | None = None,
+) -> Any:
+    """A chart of runs, as `grokscope figure` draws it; notebooks show it, and `.save("a.svg")`
+    writes it. Runs that differ only in their seed become one band.
+
+    `measure` draws another column of the curve. `plot(runs, "times", x="prior.strength")` draws
+    when each run grokked (or another event, or where a measure ended) against a field of the spec,
+    `plot(runs, "map", x=..., y=...)` over two of them. `log` names axes: `log="x"`.
+    """
+    from grokscope.draw.charts import FIGURES, KINDS, draw_figure
+    from grokscope.draw.sweeps import draw_sweep
     from grokscope.pages.reading import group_runs
 
-    if kind not in CHARTS:
-        raise SpecError(f"There is no figure {kind!r}.{suggest(kind, CHARTS)}")
-    return CHARTS[kind](group_runs([runs] if isinstance(runs, Run) else runs))
+    if kind not in KINDS:
+        raise SpecError(f"There is no figure {kind!r}.{suggest(kind, KINDS)}")
+    if kind in FIGURES and (x or y):
+        raise SpecError(f"The figure {kind} is drawn over training time; it takes no x and y.")
+    if (kind == "map") != bool(y):
+        raise SpecError(f"A map needs two fields, x and y, and times one; y is {y!r}.")
+    arms = group_runs([runs] if isinstance(runs, Run) else runs)
+    look: dict[str, Any] = {"title": title, "width": width, "height": height}
+    if kind in FIGURES:
+        return draw_figure(kind, arms, measure, tuple(log), **look)
+    return draw_sweep(arms, x, y, measure, tuple(log), **look)

@@ -370,7 +370,10 @@ def show_run(run: Run) -> list[RenderableType]:
     """One run in full."""
     outcome = run.outcome if run.ended else {}
     heading = Text.assemble((run.id, "bold"), f"  {outcome.get('status') or _unfinished(run)}")
-    parts: list[RenderableType] = [heading, describe(run.about), ""]
+    said = run.annotation
+    words = [said.name, *(f"#{tag}" for tag in said.tags), said.note]
+    parts: list[RenderableType] = [heading, " ".join(filter(None, words)), describe(run.about), ""]
+    parts = [part for part in parts if part or part is parts[-1]]
     if not outcome:
         rows = run.curve
         unit = unit_of(run.about).rstrip("s")
@@ -392,6 +395,25 @@ def show_run(run: Run) -> list[RenderableType]:
         f"{engine} {last['versions'].get(engine)}; ended by {outcome['ended_by']}."
     )
     return [*parts, "", _measures("final measure", outcome["final"]), "", made]
+
+
+def diff_table(first: Run, second: Run) -> Table:
+    """Fields in which two runs differ, then what became of them."""
+    table = plain_table("", first.id[:8], second.id[:8])
+    for name, (a, b) in _differing([first.about, second.about]).items():
+        table.add_row(name, a, b)
+    if not table.row_count:
+        table.add_row("all fields", "the same", "the same")
+    table.add_section()
+    outcomes = [run.outcome if run.ended else {} for run in (first, second)]
+    table.add_row("status", *(r.status if r.ended else _unfinished(r) for r in (first, second)))
+    events = [events_of(outcome) for outcome in outcomes]
+    for name in dict.fromkeys(name for found in events for name in found):
+        table.add_row(name, *(state_event(e[name]) if name in e else "-" for e in events))
+    finals = [outcome.get("final", {}) for outcome in outcomes]
+    for name in dict.fromkeys(name for final in finals for name in final):
+        table.add_row(name, *(cell(final.get(name)) for final in finals))
+    return table
 
 
 def _measures(heading: str, values: Mapping[str, Any]) -> Table:

@@ -37,9 +37,8 @@ def test_it_is_the_run_that_was_trained_so_long_from_the_start(short):
         assert all((ours[name] == theirs[name]).all() for name in ours)
     segments = extended.provenance["segments"]
     assert [segment["from_epoch"] for segment in segments] == [0, 40]
-    again = gs.train(run.spec.replace(training={"epochs": 70}), run.path.parent, sinks=epochs.append)
+    gs.train(long.spec, run.path.parent, sinks=epochs.append)
     assert [event.kind for event in epochs] == ["skipped"]
-    assert again[0].id == long.id
 
 
 def test_a_run_without_its_state_is_trained_from_the_start(tiny, store):

@@ -25,6 +25,7 @@ from grokscope.store.files import write_file
 
 TITLE = "What happened in these runs"
 SECTIONS = ("accuracy", "structure", "starvation", "attention", "others")
+MOST_ARMS = 8  # with figures of their own; of more, one plot shows them all
 AGAIN = "These lines train the same runs again; fields that are not named have their defaults."
 WATCHED = "Of a model of your own only the settings are known, not the code that trained it."
 
@@ -56,13 +57,16 @@ def render_page(arms: Arms, title: str = TITLE, introduction: str | None = None)
         own=watched == {True},
         arms=arms,
         readings=readings,
-        colours=[theme.arm_colour(place) for place in range(len(arms))],
+        colours=theme.arm_colours(len(arms)),
         cells={reading.run_id: _cells(reading, arms, bool(phases)) for reading in readings},
         facts=facts,
         words=words,
         structured=is_measured("structure", arms),
         comparison_figure=lay_out("comparison", arms, charts) if len(arms) > 1 else None,
-        figures=[lay_out(kind, arms, charts) for kind in choose_sections(arms)],
+        figures=[lay_out(kind, arms, charts) for kind in choose_sections(arms)]
+        if len(arms) <= MOST_ARMS
+        else [],
+        crowded=len(arms) > MOST_ARMS,
         phases=phases,
         units=" or ".join(dict.fromkeys(f"{reading.unit}s" for reading in readings)),
         censored=[r for r in readings if r.goal and r.time_of(r.goal) is None],

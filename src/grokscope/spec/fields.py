@@ -10,8 +10,11 @@ Every refusal is a sentence: what was given, what is allowed, what to do.
 
 from __future__ import annotations
 
+import ast
 import dataclasses
+import inspect
 import math
+import textwrap
 import typing
 from collections.abc import Iterable, Mapping
 from functools import cache
@@ -163,6 +166,37 @@ def idle_fields(section: Any, where: str = "") -> dict[str, str]:
             found[where + item.name] = f"{where}kind is {section.kind}"
     own = section.idle() if hasattr(section, "idle") else {}
     return found | {where + name: f"{where}{reason}" for name, reason in own.items()}
+
+
+# Explaining
+
+
+@cache
+def field_help(cls: type) -> dict[str, str]:
+    """The text below each field of a dataclass, as the command line shows it."""
+    tree = ast.parse(textwrap.dedent(inspect.getsource(cls))).body[0]
+    assert isinstance(tree, ast.ClassDef)
+    found = {}
+    for before, after in zip(tree.body, tree.body[1:], strict=False):
+        if (
+            isinstance(before, ast.AnnAssign)
+            and isinstance(before.target, ast.Name)
+            and isinstance(after, ast.Expr)
+            and isinstance(after.value, ast.Constant)
+        ):
+            found[before.target.id] = " ".join(str(after.value.value).split())
+    return found
+
+
+def help_of(cls: Any, where: str = "") -> dict[str, str]:
+    """Dotted name of every field that a text explains, and the text."""
+    found: dict[str, str] = {}
+    for name, hint in field_types(cls).items():
+        if is_section(hint):
+            found |= help_of(hint, f"{where}{name}.")
+        elif text := field_help(cls).get(name):
+            found[where + name] = text
+    return found
 
 
 # Checking

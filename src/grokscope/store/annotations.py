@@ -36,8 +36,9 @@ def write_annotation(
     if name and set(name) <= set("0123456789abcdef"):
         raise SpecError(f"{name!r} could be the first digits of a run; take another name.")
     add = list(add)
-    if bad := next((tag for tag in add if not tag or any(c.isspace() or c == "," for c in tag)), ""):
-        raise SpecError(f"A tag is one word without commas, not {bad!r}.")
+    for tag in add:
+        if tag.split() != [tag] or "," in tag:
+            raise SpecError(f"A tag is one word without commas, not {tag!r}.")
     old = read_annotation(folder)
     tags = dict.fromkeys([*old.tags, *add])
     new = Annotation(

@@ -182,11 +182,11 @@ class Run:
             raise self._nothing_yet("entry")
         return write_annotation(self.path, name, note, tag, untag)
 
-    def plot(self, kind: str = "accuracy") -> Any:
-        """A chart of this run, shown by notebooks; `.save("run.svg")` writes it."""
+    def plot(self, kind: str = "accuracy", **options: Any) -> Any:
+        """A chart of this run, shown by notebooks; `.save("run.svg")` writes it. See `gs.plot`."""
         from grokscope.api import plot  # the one way back, so that a run can show itself
 
-        return plot(self, kind)
+        return plot(self, kind, **options)
 
     def weights(self, epoch: int | None = None) -> dict[str, np.ndarray]:
         """The final weights, or those of a snapshot."""
