@@ -132,8 +132,7 @@ def test_every_column_of_a_run_is_explained(trained):
 
 def test_more_epochs(call):
     run = gs.Store("runs").runs()[0]
-    code, out, _ = call("train", run.id, "--more", "20", "--quiet")
-    assert code == 0
+    assert call("train", run.id, "--more", "20", "--quiet")[0] == 0
     longer = gs.Store("runs").find(run.spec.replace(training={"epochs": 40}))
     assert longer.curve["epoch"][-1] == 40
     code, _, err = call("train", run.id, "--more", "20", "--optimiser.lr", "0.1")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from grokscope.errors import SpecError, suggest
+from grokscope.notebook import draw_offline
 from grokscope.spec import Spec, explain_idle, load_source, sweep
 from grokscope.store import Run, Store
 
@@ -125,6 +126,7 @@ def plot(
         raise SpecError(f"The figure {kind} is drawn over training time; it takes no x and y.")
     if (kind == "map") != bool(y):
         raise SpecError(f"A map needs two fields, x and y, and times one; y is {y!r}.")
+    draw_offline()
     arms = group_runs([runs] if isinstance(runs, Run) else runs)
     look: dict[str, Any] = {"title": title, "width": width, "height": height}
     if kind in FIGURES:

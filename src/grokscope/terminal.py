@@ -91,12 +91,13 @@ class Watch:
         labels = zip(specs, label_specs(specs), strict=True)
         self.names = names or {spec.id: name for spec, name in labels}
         self.console = make_console(stderr=True)
-        self.quiet = quiet or not (self.console.is_terminal if show is None else show)
-        self.live = self.console.is_terminal and not self.quiet
+        self.notebook = self.console.is_jupyter
+        seen = self.console.is_terminal or self.notebook
+        self.quiet = quiet or not (seen if show is None else show)
+        self.live = seen and not self.quiet
         self.reached: dict[str, int] = {}
         self.skipped: set[str] = set()
         self.last_line = self.began = time.monotonic()
-        self.notebook = self.console.is_jupyter
         self.progress = (NotebookProgress if self.notebook else Progress)(
             TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=14),

@@ -78,7 +78,7 @@ def test_axes_say_what_they_are(make_run):
         make_run(), measure="weakest_min", log="xy", title="Mine", width=300, height=99
     ).to_dict()
     assert (chart["title"]["text"], chart["width"], chart["height"]) == ("Mine", 300, 99)
-    axes = [layer["encoding"] for layer in chart["layer"] if "stroke" in layer["encoding"]][0]
+    axes = next(layer["encoding"] for layer in chart["layer"] if "stroke" in layer["encoding"])
     assert axes["x"]["title"] == "Training time (epochs, log scale)"
     assert axes["x"]["scale"]["type"] == "symlog"
     assert axes["y"]["title"] == "Attention weight (share of 1) (log scale)"

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, Self
 
 from grokscope.errors import SpecError, suggest
+from grokscope.notebook import html_table
 from grokscope.spec.fields import (
     build,
     check,
@@ -110,6 +111,11 @@ class Spec:
         """A copy with fields replaced by dotted name, `spec.replace(**{"prior.strength": 3.0})`, or
         by section, `spec.replace(prior={"strength": 3.0})`."""
         return build(type(self), nest(changes), self)
+
+    def _repr_html_(self) -> str:
+        standard = dict(flatten(to_dict(default_of(type(self))))) if self.problem else {}
+        rows = [(name, value, standard.get(name)) for name, value in self.changed().items()]
+        return html_table(f"{type(self).__name__} {self.id}", rows, ("field", "value", "default"))
 
     def events(self) -> tuple[EventRule, ...]:
         """What is looked for in the curve. `training.stop` may name one of them."""

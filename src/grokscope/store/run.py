@@ -14,6 +14,7 @@ import numpy as np
 
 from grokscope import parts
 from grokscope.errors import GrokscopeError, SpecError, StoreError, suggest
+from grokscope.notebook import html_table
 from grokscope.spec import RunSpec, Spec, read_spec
 from grokscope.store.annotations import Annotation, read_annotation, write_annotation
 from grokscope.store.contents import check_curve, check_outcome, check_provenance
@@ -28,6 +29,7 @@ CURVE, WEIGHTS, RESUME = "curve.parquet", "weights.safetensors", "resume.safeten
 MEMORY = "memory.safetensors"
 SPEC, OUTCOME, PROVENANCE = "spec.json", "outcome.json", "provenance.json"
 SNAPSHOTS, PROBES = "snapshots", "probes"
+SHOWN = ("train_accuracy", "test_accuracy", "structure_share")  # last measures, in notebooks
 
 
 class Run:
@@ -46,6 +48,18 @@ class Run:
             return f"<Run {self.id} {self.status}: {describe(self.about)}>"
         except GrokscopeError:
             return f"<Run {self.id} damaged>"
+
+    def _repr_html_(self) -> str:
+        try:
+            title, rows = f"Run {self.id} {self.status}", list(self.about.changed().items())
+            rows += [(name, text) for name, text in self.annotation._asdict().items() if text]
+            if self.ended:
+                outcome = self.outcome
+                rows += [(rule.name, self.when(rule.name)) for rule in self.about.events()]
+                rows += [(name, outcome["final"].get(name)) for name in SHOWN]
+        except GrokscopeError:
+            return html_table(repr(self), [])
+        return html_table(title, [row for row in rows if row[0] not in SHOWN or row[1] is not None])
 
     @cached_property
     def about(self) -> Spec:

@@ -34,6 +34,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from grokscope.errors import GrokscopeError, SpecError, StoreError, suggest
+from grokscope.notebook import html_table
 from grokscope.spec import Spec
 from grokscope.store import files
 from grokscope.store.annotations import NOTES, Annotation, read_annotation
@@ -118,6 +119,23 @@ class Store:
 
     def __repr__(self) -> str:
         return f"<Store {self.root}>"
+
+    def _repr_html_(self) -> str:
+        """The newest runs, and the fields in which they differ."""
+        if not self.ids():
+            return html_table(f"No runs in {self.root}", [])
+        table = self.table().sort("started", descending=True, nulls_last=True)
+        newest = table.head(20)
+        specs = [self.get(name).about.effective() for name in newest["run"]]
+        fields = [
+            name.replace(".", "_")
+            for name in dict.fromkeys(name for spec in specs for name in spec)
+            if len({repr(spec[name]) for spec in specs if spec.get(name) is not None}) > 1
+        ]
+        first = ("run", "status", "memorised", "grokked", "test_accuracy")
+        names = [name for name in (*first, *fields) if name in newest.columns]
+        title = f"{len(table)} runs in {self.root}"
+        return html_table(title, newest.select(names).rows(), names)
 
     # Reading
 
