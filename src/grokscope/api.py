@@ -42,9 +42,11 @@ def train(
     the spec of a teacher: their code is executed.
     """
     from grokscope import engine
+    from grokscope.parts import trusting
     from grokscope.terminal import Watch
 
-    listed = list(read_sources(specs))
+    with trusting(trust):
+        listed = [engine.pin_spec(spec) for spec in read_sources(specs)]
     for sentence in explain_idle(listed):
         warnings.warn(sentence, stacklevel=2)
     others = [sinks] if callable(sinks) else list(sinks)
