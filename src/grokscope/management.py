@@ -250,6 +250,11 @@ def do_columns(options: known.Columns) -> int:
     rows = [(name, what) for name, what in columns().items() if options.name in name]
     if not rows:
         raise SpecError(f"No column has {options.name!r} in its name.")
+    if options.markdown:
+        print("# Columns\n\n*Made by `grokscope columns --markdown`; not edited by hand.*\n")
+        print("| column | what it is |\n|---|---|")
+        print("\n".join(f"| `{name}` | {what.replace('|', '¦')} |" for name, what in rows))
+        return 0
     table = plain_table("column", "what it is")
     for row in rows:
         table.add_row(*row)

@@ -334,3 +334,5 @@ class Columns:
 
     name: Positional[str] = ""
     """Only columns whose name has this in it."""
+    markdown: bool = False
+    """As a page in Markdown."""

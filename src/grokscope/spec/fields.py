@@ -69,9 +69,10 @@ def build(cls: type, data: Mapping[str, Any], base: Any, where: str = "") -> Any
     if not isinstance(data, Mapping):
         raise SpecError(f"{where.rstrip('.')} must be a table of fields, not {show(data)}.")
     changes = {}
-    for name, value in data.items():
+    for given, value in data.items():
+        name = str(given).replace("-", "_")
         if name not in hints:
-            raise SpecError(f"Unknown field {where + str(name)}.{suggest(str(name), hints)}")
+            raise SpecError(f"Unknown field {where + str(given)}.{suggest(name, hints)}")
         if is_section(hints[name]):
             value = build(hints[name], value, getattr(base, name), f"{where}{name}.")
         changes[name] = value
