@@ -25,7 +25,7 @@ assert gs.__file__.startswith(sys.argv[1]), gs.__file__
 for name in ("page.html", "chart.html"):
     template(name)
 assert columns() and all(find_paper(name).studies for name in PAPERS)  # glossary, prose.toml
-assert (resources.files("grokscope.lab") / "static" / "index.html").is_file()
+assert (resources.files("grokscope.lab") / "static" / "lab.html").is_file()
 assert cli.run(["recipes", "smoke"]) == 0 and cli.run(["train", "smoke", "--dry-run"]) == 0
 """
 

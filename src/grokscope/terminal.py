@@ -100,7 +100,7 @@ class Watch:
         self.last_line = self.began = time.monotonic()
         self.progress = (NotebookProgress if self.notebook else Progress)(
             TextColumn("{task.description}", markup=False),
-            BarColumn(bar_width=14),
+            BarColumn(bar_width=10),
             TextColumn("{task.percentage:>3.0f} %"),
             TimeRemainingColumn(compact=True),
             TextColumn("{task.fields[state]}"),
@@ -155,7 +155,8 @@ class Watch:
             done = self.reached[event.run]
             # The program is compiled between these events and the first rows.
             begins = event.kind in ("started", "resumed")
-            state = "compiling" if begins else state_of(event)
+            most = 3 if self.console.width >= 120 else 2  # measures that leave room for the rest
+            state = "compiling" if begins else state_of(event, most)
             self.progress.update(self.bars[event.run], completed=done, state=state, refresh=begins)
         if self.notebook:
             self.progress.refresh()
@@ -203,15 +204,15 @@ class Watch:
         self.console.print(line, highlight=False, soft_wrap=True)
 
 
-def state_of(event: Event) -> str:
+def state_of(event: Event, most: int | None = None) -> str:
     """The latest row in a few words: the measures that the glossary has a short name for, or the
-    first ones of a problem of one's own."""
+    first ones of a problem of one's own; at most so many."""
     row = {name: value for name, value in event.row.items() if not isinstance(value, list)}
     known = [name for name in MEASURES if MEASURES[name].brief and name in row]
     if any(name.endswith("_accuracy") for name in known):
         known = [name for name in known if not name.endswith("_loss")]
     names = known or [name for name in row if name != "epoch"][:3]
-    return "  ".join(f"{measure_of(name).brief} {row[name]:.2f}" for name in names)
+    return "  ".join(f"{measure_of(name).brief} {row[name]:.2f}" for name in names[:most])
 
 
 def plain_table(*headings: str, right: Sequence[str] = (), caption: str | None = None) -> Table:

@@ -103,3 +103,10 @@ def test_many_arms_can_be_told_apart(make_run):
     assert page.count('class="plot"') == 1
     assert "With 13 arms" in page
     assert "The best test accuracy reached was 10\u00a0%." in page
+
+
+def test_a_page_explains_its_measures(make_run):
+    page = render_page(group_runs([make_run(status="partial", until=200)]))
+    assert "<dt><code>weakest_min</code></dt>" in page
+    assert ">unfinished<" in page
+    assert "under way" not in page

@@ -17,6 +17,7 @@ from grokscope.claims.studies import Panel
 from grokscope.draw import theme, words
 from grokscope.draw.axes import ROOM
 from grokscope.draw.charts import FIGURES, NARROW, Arms, as_arms, is_measured
+from grokscope.draw.glossary import measure_of
 from grokscope.draw.reading import Arm, Reading
 from grokscope.draw.tables import ROWS
 from grokscope.pages import facts
@@ -71,6 +72,11 @@ def render_page(arms: Arms, title: str = TITLE, introduction: str | None = None)
         units=" or ".join(dict.fromkeys(f"{reading.unit}s" for reading in readings)),
         censored=[r for r in readings if r.goal and r.time_of(r.goal) is None],
         mirrored=any(facts.tell_accuracy(reading)[1] for reading in readings),
+        glossary={
+            name: measure_of(name).definition
+            for name in dict.fromkeys(name for columns in started for name in columns)
+            if measure_of(name).definition
+        },
         recipe_note=" ".join([AGAIN] * (False in watched) + [WATCHED] * (True in watched)),
         recipe_of=recipe_of,
         style=read_resource("page.css"),
