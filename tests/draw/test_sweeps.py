@@ -8,6 +8,7 @@ import pytest
 
 import grokscope as gs
 from grokscope.draw import theme
+from grokscope.pages.facts import judge
 from grokscope.pages.reading import group_runs
 from grokscope.pages.run import render_page
 
@@ -102,7 +103,14 @@ def test_many_arms_can_be_told_apart(make_run):
     page = render_page(arms)
     assert page.count('class="plot"') == 1
     assert "With 13 arms" in page
-    assert "The best test accuracy reached was 10\u00a0%." in page
+    assert "Its last test accuracy was 10\u00a0%." in page
+
+
+def test_cards_say_the_best_accuracy_that_was_reached(make_run):
+    lost = [make_run(grok=950, seed=seed, **{"training.persistence": 9}) for seed in (1, 2)]
+    headline, text = judge(group_runs(lost)[0].readings)
+    assert headline == "0 of 2 seeds grokked"
+    assert text.endswith("The best test accuracy reached was 100\u00a0%.")
 
 
 def test_a_page_explains_its_measures(make_run):

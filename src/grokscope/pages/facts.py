@@ -99,8 +99,9 @@ def _judge_one(reading: Reading) -> tuple[str, str]:
     if reading.status == "failed":
         sentences.append("Numbers were no longer finite, so the run was ended.")
     sentences += _last_value(reading, event, goal)
-    if event.epoch is None:
-        sentences += _best([reading], goal)
+    best = _best([reading], goal) if event.epoch is None else []
+    if best and share(reading.final.get(event.measure, math.nan)) not in best[0]:
+        sentences += best
     if reading.stopped_early:
         sentences.append(f"It was stopped once it had {goal}.")
     return headline, " ".join(sentences)
