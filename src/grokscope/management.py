@@ -23,12 +23,17 @@ def select_runs(store: Store, names: Sequence[str], where: str = "") -> list[Run
         raise SpecError('Name at least one run, or choose some with --where "...".')
     runs = [store.get(name) for name in names]
     if where:
-        fitting = list(store.sql(f"select run from runs where {where}")["run"])
+        fitting = _fitting(store, where)
         chosen = [run.id for run in runs if run.id in fitting] if names else fitting
         runs = [store.get(name) for name in chosen]
         if not runs:
             raise SpecError(f"No run of {store.root} fits {where!r}.")
     return runs
+
+
+def _fitting(store: Store, where: str) -> list[str]:
+    """Names of the runs that fit a condition."""
+    return list(store.sql(f"select run from runs where {where}")["run"])
 
 
 def do_runs(options: known.Runs) -> int:
@@ -38,16 +43,17 @@ def do_runs(options: known.Runs) -> int:
     if options.sql and options.where:
         raise SpecError("Give --where or --sql, not both.")
     store = Store(options.store)
-    if not store.ids():
-        if not options.json:
-            print(f"No runs in {store.root}. `grokscope train` makes some.")
-        return 0
-    where = f" where {options.where}" if options.where else ""
-    frame = store.sql(options.sql or f"select * from runs{where}")
+    frame = store.table()
     for path, sentence in store.left_out.items():
         print(plain(f"Left out: {path}: {sentence}"), file=sys.stderr)
-    if not options.sql:
-        frame = _sorted(frame, options.sort, options.reverse)
+    if not len(frame):
+        if not options.json:
+            print(plain(f"No runs in {store.root}. `grokscope train` makes some."))
+        return 0
+    sorting = options.sort, options.reverse
+    frame = store.sql(options.sql) if options.sql else _sorted(frame, *sorting)
+    if options.where:
+        frame = frame.filter(frame["run"].is_in(_fitting(store, options.where)))
     frame = frame if options.limit is None else frame.head(options.limit)
     if options.json:
         print(plain(frame.write_ndjson()), end="")
@@ -113,7 +119,7 @@ def do_tag(options: known.Tag) -> int:
         raise SpecError("Give tags with --add or --remove.")
     for run in select_runs(Store(options.store), options.runs, options.where):
         said = run.annotate(tag=options.add, untag=options.remove)
-        print(f"{run.id}  {', '.join(said.tags) or 'no tags'}")
+        print(plain(f"{run.id}  {', '.join(said.tags) or 'no tags'}"))
     return 0
 
 

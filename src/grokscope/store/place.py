@@ -33,5 +33,5 @@ def _read(path: Path) -> Path:
     try:
         store = tomllib.loads(path.read_text(encoding="utf-8")).get("store", "runs")
         return path.parent / Path(store).expanduser()
-    except (OSError, ValueError, TypeError) as error:
+    except (OSError, ValueError, TypeError, RuntimeError) as error:
         raise StoreError(f"Cannot read the place of the store from {path}: {error}.") from error
