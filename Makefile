@@ -2,7 +2,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo test lint bench bench-full pages setup clean
+.PHONY: demo test lint bench bench-full pages docs notebooks setup clean
 .DEFAULT_GOAL := demo
 
 setup: $(VENV)/.ready
@@ -28,6 +28,14 @@ lint: setup
 # The committed pages of every paper, from the committed tables.
 pages: setup
 	$(BIN)/grokscope reproduce all --no-train --results results --docs docs --readme README.md
+
+# The documentation as a site, in site/: needs the extra `docs`.
+docs: setup
+	$(BIN)/python docs/site.py
+
+# The notebooks, run again in place.
+notebooks: setup
+	GROKSCOPE_STORE=$$(mktemp -d) $(BIN)/jupyter execute --inplace examples/*.ipynb
 
 # Speed, measured: docs/performance.md. The contenders in PyTorch need the extra `torch`.
 bench: setup

@@ -31,6 +31,16 @@ def test_training_shows_its_progress_in_a_terminal(tiny, store, screen):
     assert "2 ended" in shown
 
 
+def smaller(operands, modulus):
+    return operands.min(axis=1)
+
+
+def test_a_task_of_ones_own_shows_its_progress(tiny, store, screen):
+    """Its fingerprint, and with it its name, is only known once training begins."""
+    gs.train(tiny.replace(task={"kind": "custom", "rule": smaller}, training={"epochs": 10}), store)
+    assert "100 %" in screen.getvalue()
+
+
 def test_training_is_silent_where_nobody_looks(tiny, store, capsys):
     gs.train(tiny, store)
     gs.train(tiny, store, progress=False)

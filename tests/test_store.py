@@ -8,7 +8,6 @@ import resource
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -108,7 +107,10 @@ def test_each_file_is_read_once(trained, monkeypatch):
     for listing in (trained.runs, trained.table, lambda: trained.sql("select run from runs")):
         read.clear()
         assert len(listing()) == 2
-        assert sorted(p.name for p in read) == ["outcome.json"] * 2 + ["spec.json"] * 2
+        names = ["outcome.json", "spec.json"]
+        if listing != trained.runs:
+            names.append("provenance.json")  # when it was begun
+        assert sorted(p.name for p in read) == sorted(2 * names)
 
 
 def test_a_query_opens_the_curves_only_if_it_asks_for_them(copied):
@@ -295,8 +297,56 @@ def test_an_unwritable_store_gets_a_sentence(tiny, tmp_path):
         gs.train(tiny, blocked / "runs", processes=1)
 
 
-def test_the_default_place(monkeypatch):
+def test_the_default_place(monkeypatch, tmp_path):
+    """Of the environment, of the nearest configuration, or here; always absolute."""
     monkeypatch.delenv("GROKSCOPE_STORE", raising=False)
-    assert gs.Store().root == Path("runs")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    below = tmp_path / "project" / "deep"
+    below.mkdir(parents=True)
+    monkeypatch.chdir(below)
+    assert gs.Store().root == below / "runs"
+    (tmp_path / "project" / "grokscope.toml").write_text('store = "all-runs"')
+    assert gs.Store().root == tmp_path / "project" / "all-runs"
     monkeypatch.setenv("GROKSCOPE_STORE", "elsewhere")
-    assert gs.Store().root == Path("elsewhere")
+    assert gs.Store().root == below / "elsewhere"
+    monkeypatch.delenv("GROKSCOPE_STORE")
+    (tmp_path / "project" / "grokscope.toml").write_text("store = 3")
+    with pytest.raises(gs.StoreError, match=r"place of the store from .*grokscope\.toml"):
+        gs.Store()
+
+
+def test_names_tags_and_notes_change_no_run(copied):
+    first, second = copied.runs()
+    first.annotate(name="baseline", note="the slow one", tag=["figure-2", "keep"])
+    first.annotate(untag=["keep"])
+    assert copied.get("baseline").id == first.id
+    assert copied.get("baseline").annotation == ("baseline", ("figure-2",), "the slow one")
+    assert not copied.verify()
+    found = copied.sql("select run, name, note from runs where tags = 'figure-2'").to_dicts()
+    assert found == [{"run": first.id, "name": "baseline", "note": "the slow one"}]
+    second.annotate(name="baseline")
+    with pytest.raises(gs.StoreError, match="ambiguous"):
+        copied.get("baseline")
+    (second.path / "notes.json").write_text("{")
+    assert copied.get("baseline").id == first.id
+    assert copied.table()["name"].to_list().count("baseline") == 1
+    assert [problem.kind for problem in copied.verify()] == ["damaged"]
+    with pytest.raises(gs.SpecError, match="first digits"):
+        first.annotate(name="beef")
+    with pytest.raises(gs.SpecError, match="one word"):
+        first.annotate(tag=["two words"])
+
+
+def test_discarded_runs_can_be_had_back(copied):
+    run, other = copied.runs()
+    with copied.claim(run.id), pytest.raises(gs.StoreError, match="is being trained"):
+        gs.Store(copied.root).discard(run)
+    moved = copied.discard(run)
+    assert [left.id for left in copied.runs()] == [other.id]
+    assert not copied.verify()
+    moved.rename(run.path)
+    assert len(copied.runs()) == 2
+    copied.discard(run)
+    copied.empty_trash()
+    copied.empty_trash()
+    assert not moved.parent.exists()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from datetime import datetime
 
 import numpy as np
 import polars as pl
@@ -35,7 +36,7 @@ def test_brackets_are_shown_as_they_are(store, capsys):
     for text in ("[a]", "[nan, nan]", "[1.0, 2.0]", *names):
         assert text in shown
     assert shown.count("name=[/red] gpt [small]") == 2
-    assert f"{run.id}  partial" in shown
+    assert f"{run.id}  interrupted at 0" in shown
 
 
 def test_the_bars_show_brackets(tiny, monkeypatch):
@@ -92,3 +93,24 @@ def test_a_sweep_is_a_line_per_run(tiny, store, monkeypatch, capsys):
     for run, line in zip(runs, lines, strict=False):
         spec = run.spec
         assert line.split()[:4] == [run.id[:8], "0.001", spec.prior.kind, str(spec.seed)]
+
+
+def test_fields_that_do_not_fit_become_words(tiny, store, capsys):
+    """Still a line per run: 85 columns hold no column for each of six fields."""
+    names = ["model.width", "model.hidden", "task.alphabet", "prior.kind", "seed"]
+    over = {"optimiser.lr": [1e-3, 2e-3], **{name: [tiny.effective()[name]] for name in names}}
+    runs = gs.train(gs.sweep(tiny.replace(training={"epochs": 10}), over), store)
+    terminal.make_console(width=85).print(outcome_table(runs, fields=list(over), dated=True))
+    heading, first, second, *_ = capsys.readouterr().out.splitlines()
+    assert heading.split()[:4] == ["run", "begun", "what", "differs"]
+    assert "lr=0.001" in first
+    assert "lr=0.002" in second
+    assert (first.split()[0], second.split()[0]) == (runs[0].id[:8], runs[1].id[:8])
+    assert f"{datetime.fromisoformat(runs[0].started or ''):%d %b %H:%M}" in first
+
+
+def test_an_interrupted_run_is_not_under_way(tiny, store):
+    run = store.begin(tiny)
+    assert terminal._unfinished(run) == "interrupted at 0"
+    with store.claim(run.id):
+        assert terminal._unfinished(run) == "under way at 0"

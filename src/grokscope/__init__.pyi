@@ -1,4 +1,4 @@
-from .api import fork, train
+from .api import extend, fork, plot, train
 from .bridge import watch
 from .engine import Event, Executor, InProcess, LocalProcesses, Order, Sink
 from .errors import GrokscopeError, SpecError, StoreError, TrainingError
@@ -55,9 +55,11 @@ __all__ = [
     "certify",
     "custom_task",
     "data_task",
+    "extend",
     "find_recipe",
     "fork",
     "held_out_accuracy",
+    "plot",
     "sweep",
     "train",
     "watch",

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from grokscope.errors import SpecError, suggest
-from grokscope.spec import Spec, load_source, sweep
+from grokscope.notebook import draw_offline
+from grokscope.spec import Spec, explain_idle, load_source, sweep
 from grokscope.store import Run, Store
 
 if TYPE_CHECKING:
-    import altair as alt
-
     from grokscope.engine import Executor, Sink
     from grokscope.engine.orders import Execution
 
@@ -42,9 +42,13 @@ def train(
     the spec of a teacher: their code is executed.
     """
     from grokscope import engine
+    from grokscope.parts import trusting
     from grokscope.terminal import Watch
 
-    listed = list(read_sources(specs))
+    with trusting(trust):
+        listed = [engine.pin_spec(spec) for spec in read_sources(specs)]
+    for sentence in explain_idle(listed):
+        warnings.warn(sentence, stacklevel=2)
     others = [sinks] if callable(sinks) else list(sinks)
     with Watch(listed, show=progress) as watch:
         try:
@@ -72,6 +76,20 @@ def fork(run: Run, epoch: int, store: Store | str | Path | None = None, **change
     return train(fork_spec(run, epoch, **changes), run.path.parent if store is None else store)[0]
 
 
+def extend(run: Run, more: int, *, progress: bool | None = None, trust: bool = False) -> Run:
+    """Train a run that has ended for so many more epochs, from its final state on. The result, in
+    the same store, is the run that training so long from the start would have given, bit for
+    bit, with that name; where the state was not kept, it is trained from the start."""
+    from grokscope.engine import extend_spec, go_on
+    from grokscope.parts import trusting
+
+    spec, store = extend_spec(run, more), Store(run.path.parent)
+    with trusting(trust):
+        if trouble := go_on(run, spec, store):
+            warnings.warn(trouble, stacklevel=2)
+    return train(spec, store, progress=progress, trust=trust)[0]
+
+
 def read_sources(specs: Source | Iterable[Source]) -> Iterator[Spec]:
     """Specs, with recipes and files read."""
     for source in [specs] if isinstance(specs, Spec | str | Path) else specs:
@@ -81,12 +99,38 @@ def read_sources(specs: Source | Iterable[Source]) -> Iterator[Spec]:
             yield from sweep(*load_source(str(source)))
 
 
-def plot(runs: Run | Iterable[Run], kind: str = "accuracy") -> alt.LayerChart | alt.ConcatChart:
-    """A chart of runs, as `grokscope figure` draws it. Runs that differ only in their seed become
-    one band."""
-    from grokscope.draw.charts import CHARTS
+def plot(
+    runs: Run | Iterable[Run],
+    kind: str = "accuracy",
+    *,
+    measure: str = "",
+    x: str = "",
+    y: str = "",
+    log: Iterable[str] = (),
+    title: str = "",
+    width: int | None = None,
+    height: int | None = None,
+) -> Any:
+    """A chart of runs, as `grokscope figure` draws it; notebooks show it, and `.save("a.svg")`
+    writes it. Runs that differ only in their seed become one band.
+
+    `measure` draws another column of the curve. `plot(runs, "times", x="prior.strength")` draws
+    when each run grokked (or another event, or where a measure ended) against a field of the spec,
+    `plot(runs, "map", x=..., y=...)` over two of them. `log` names axes: `log="x"`.
+    """
+    from grokscope.draw.charts import FIGURES, KINDS, draw_figure
+    from grokscope.draw.sweeps import draw_sweep
     from grokscope.pages.reading import group_runs
 
-    if kind not in CHARTS:
-        raise SpecError(f"There is no figure {kind!r}.{suggest(kind, CHARTS)}")
-    return CHARTS[kind](group_runs([runs] if isinstance(runs, Run) else runs))
+    if kind not in KINDS:
+        raise SpecError(f"There is no figure {kind!r}.{suggest(kind, KINDS)}")
+    if kind in FIGURES and (x or y):
+        raise SpecError(f"The figure {kind} is drawn over training time; it takes no x and y.")
+    if (kind == "map") != bool(y):
+        raise SpecError(f"A map needs two fields, x and y, and times one; y is {y!r}.")
+    draw_offline()
+    arms = group_runs([runs] if isinstance(runs, Run) else runs)
+    look: dict[str, Any] = {"title": title, "width": width, "height": height}
+    if kind in FIGURES:
+        return draw_figure(kind, arms, measure, tuple(log), **look)
+    return draw_sweep(arms, x, y, measure, tuple(log), **look)

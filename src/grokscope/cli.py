@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import json
 import os
+import re
 import signal
 import sys
 from collections.abc import Callable, Sequence
@@ -15,10 +15,10 @@ from typing import Any
 
 import tyro
 
-from grokscope import interrupts
+from grokscope import interrupts, management
 from grokscope import options as known
 from grokscope.errors import GrokscopeError, SpecError, plain, suggest
-from grokscope.spec import RunSpec, field_type, flatten, load_source, sweep, to_dict
+from grokscope.spec import RunSpec, explain_idle, field_type, flatten, load_source, sweep, to_dict
 from grokscope.spec.reading import check_sweep
 
 
@@ -61,28 +61,60 @@ def _overview() -> str:
     lines = ["grokscope: see why, and when, a transformer groks.", ""]
     lines += ["usage: grokscope COMMAND [options]", ""]
     for name, (command, _) in COMMANDS.items():
-        lines.append(f"  {name:<9}{(command.__doc__ or '').splitlines()[0]}")
+        lines.append(f"  {name:<11}{(command.__doc__ or '').splitlines()[0]}")
     return "\n".join([*lines, "", "`grokscope COMMAND --help` lists the options of a command."])
 
 
 def _parse(name: str, rest: list[str]) -> Any:
     command = COMMANDS[name][0]
     default: Any = None
+    if name in ("train", "fork"):
+        rest = _as_flags(rest)
     if name == "train":
         # The overrides are laid over the recipe or file, so that has to be read first.
         source = rest[0] if rest and not rest[0].startswith("-") else "laptop"
-        default = known.Train(source=source, spec=load_source(source)[0])
+        more = any(item.partition("=")[0] == "--more" for item in rest)
+        base = _spec_of(rest) if more else load_source(source)[0]
+        default = known.Train(source=source, spec=base)
     if name == "fork" and rest and not rest[0].startswith("-"):
         # As with a recipe: what is not named stays as it is in the run.
-        default = known.Fork(run=rest[0], at=tyro.MISSING, spec=_fork_base(rest))
+        default = known.Fork(run=rest[0], at=tyro.MISSING, spec=_spec_of(rest))
     options = tyro.cli(command, prog=f"grokscope {name}", args=rest, default=default)
-    if name == "train" and options.source != default.source:
-        raise SpecError(f"Name the recipe or file first: grokscope train {options.source} ...")
+    if name == "train":
+        if options.source != default.source:
+            raise SpecError(f"Name the recipe or file first: grokscope train {options.source} ...")
+        flags = [item[2:].partition("=")[0] for item in rest if item.startswith("--")]
+        options.named = tuple(flag.replace("-", "_") for flag in flags)
     return options
 
 
-def _fork_base(rest: list[str]) -> RunSpec:
-    """The spec of the run that is to be forked."""
+def _as_flags(rest: list[str]) -> list[str]:
+    """`prior.kind=oracle` as a flag; `seed=0..4` and `lr=0.1,0.2` join those of --over."""
+    flags: list[str] = []
+    over: list[str] = []
+    sweeping = False
+    for place, item in enumerate(rest):
+        name, equals, value = item.partition("=")
+        if item.startswith("-"):
+            sweeping = item == "--over"
+            flags += [] if sweeping else [item]
+        elif sweeping:
+            over.append(item)
+        elif equals and not (place == 0 and item.endswith(".toml")):
+            field = name.replace("-", "_")
+            if field_type(field) is None:
+                fields = dict(flatten(to_dict(RunSpec())))
+                raise SpecError(f"Unknown field {name}.{suggest(field, fields)}")
+            several = "," in value or re.fullmatch(r"\d+\.\.\d+", value)
+            over += [item] if several else []
+            flags += [] if several else [f"--{name}", value]
+        else:
+            flags.append(item)
+    return [*flags, "--over", *over] if over else flags
+
+
+def _spec_of(rest: list[str]) -> RunSpec:
+    """The spec of the run that is named first."""
     from grokscope.store import Store
 
     place = [after for before, after in itertools.pairwise(rest) if before == "--store"]
@@ -95,6 +127,7 @@ def parse_over(items: Sequence[str]) -> dict[str, list[Any]]:
     result: dict[str, list[Any]] = {}
     for item in items:
         name, equals, text = item.partition("=")
+        name = name.replace("-", "_")
         if not equals or not text:
             raise SpecError(f"--over takes name=value,value or name=first..last, not {item!r}.")
         first, dots, last = text.partition("..")
@@ -123,11 +156,19 @@ def do_train(options: known.Train) -> int:
 
     if options.processes is not None and options.processes < 1:
         raise SpecError(f"--processes is {options.processes}; it must be at least 1.")
+    store = Store(options.store)
+    if options.more is not None:
+        return _extend(options, store)
     base, over = load_source(options.source)
     asked = base.replace(**to_dict(options.spec))
-    over |= parse_over(options.over)
+    given = parse_over(options.over)
+    over |= given
     specs = [pin_spec(spec) for spec in sweep(asked, over)]
-    store = Store(options.store)
+    named = [*options.named, *given]
+    if idle := explain_idle(specs, named):
+        raise SpecError(" ".join(idle) + " Leave it out, or set what it needs.")
+    for sentence in explain_idle(specs):  # of the file
+        print(f"grokscope: {sentence}", file=sys.stderr)
     if options.dry_run:
         for spec in specs:
             state = store.find(spec).status if store.find(spec).path.exists() else "to train"
@@ -144,6 +185,32 @@ def do_train(options: known.Train) -> int:
         )
     if not options.quiet:
         say(outcome_table(runs, fields=list(over)))
+    return 4 if any(run.status == "failed" for run in runs) else 0
+
+
+def _extend(options: known.Train, store: Any) -> int:
+    from grokscope.engine import extend_spec, go_on, train
+    from grokscope.parts import trusting
+    from grokscope.terminal import Watch, outcome_table, say
+
+    run = store.get(options.source)
+    fields = [name for name in options.named if field_type(name) is not None]
+    if fields or options.over:
+        raise SpecError(
+            f"--more changes nothing but the number of epochs, and {(*fields, 'a sweep')[0]} was "
+            "given; use `grokscope fork` to change something on the way."
+        )
+    spec = extend_spec(run, options.more or 0)
+    if options.dry_run:
+        print(f"{spec.id}  {run.spec.training.epochs} + {options.more} epochs of {run.id}")
+        return 0
+    with trusting(options.trust):
+        if trouble := go_on(run, spec, store):
+            print(f"grokscope: {trouble}", file=sys.stderr)
+    with Watch([spec], quiet=options.quiet) as watch:
+        runs = train(spec, store, sinks=watch, trust=options.trust)
+    if not options.quiet:
+        say(outcome_table([run, *runs]))
     return 4 if any(run.status == "failed" for run in runs) else 0
 
 
@@ -181,91 +248,6 @@ def do_lab(options: known.Lab) -> int:
     from grokscope.store import Store
 
     serve(Lab(Store(options.store), options.results, options.allow), options.port, options.open)
-    return 0
-
-
-def do_runs(options: known.Runs) -> int:
-    from grokscope.store import Store
-    from grokscope.terminal import frame_table, outcome_table, say
-
-    if options.sql and options.where:
-        raise SpecError("Give --where or --sql, not both.")
-    store = Store(options.store)
-    runs = store.runs()
-    columns = "*" if options.json else "run"
-    query = options.sql or (options.where and f"select {columns} from runs where {options.where}")
-    frame = store.sql(query) if runs and query else None
-    for path, sentence in store.left_out.items():
-        print(plain(f"Left out: {path}: {sentence}"), file=sys.stderr)
-    if not runs:
-        if not options.json:
-            print(f"No runs in {store.root}. `grokscope train` makes some.")
-        return 0
-    if frame is None:
-        if options.json:
-            print(plain(store.table().write_ndjson()), end="")
-        else:
-            say(outcome_table(runs))
-        return 0
-    if options.json:
-        print(plain(frame.write_ndjson()), end="")
-    elif options.sql:
-        say(frame_table(frame))
-    elif len(frame):
-        say(outcome_table([store.get(name) for name in frame["run"]]))
-    else:
-        print("No run fits.")
-    return 0
-
-
-def do_show(options: known.Show) -> int:
-    from grokscope.spec import to_dict
-    from grokscope.store import Store
-    from grokscope.terminal import say, show_run
-
-    run = Store(options.store).get(options.run)
-    if options.json:
-        outcome = run.outcome if run.ended else None
-        made = run.provenance if run.ended else None
-        data = {
-            "run": run.id,
-            "spec": to_dict(run.about),
-            "outcome": outcome,
-            "provenance": made,
-        }
-        print(json.dumps(data, indent=1))
-    else:
-        say(*show_run(run))
-    return 0
-
-
-def do_figure(options: known.Figure) -> int:
-    from grokscope.draw.charts import CHARTS
-    from grokscope.pages.files import save_chart
-    from grokscope.pages.reading import group_runs
-    from grokscope.store import Store
-
-    if options.kind == "help":
-        print("\n".join(CHARTS))
-        return 0
-    if options.kind not in CHARTS:
-        raise SpecError(f"There is no figure {options.kind!r}.{suggest(options.kind, CHARTS)}")
-    store = Store(options.store)
-    runs = [store.get(name) for name in options.runs]
-    save_chart(CHARTS[options.kind](group_runs(runs)), options.out)
-    print(options.out)
-    return 0
-
-
-def do_report(options: known.Report) -> int:
-    from grokscope.pages.reading import group_runs
-    from grokscope.pages.run import write_page
-    from grokscope.store import Store
-
-    store = Store(options.store)
-    runs = [store.get(name) for name in options.runs]
-    write_page(options.out, group_runs(runs), title=options.title)
-    print(options.out)
     return 0
 
 
@@ -389,31 +371,27 @@ def do_verify(options: known.Verify) -> int:
     return 3 if any(not problem.moved for problem in bad) else 0
 
 
-def do_recipes(options: known.Recipes) -> int:
-    from grokscope.spec import RECIPES, find_recipe, to_toml
-
-    if options.name:
-        print(to_toml(find_recipe(options.name)), end="")
-        return 0
-    for name, (what, _) in RECIPES.items():
-        print(f"{name:<14} {what}")
-    return 0
-
-
 COMMANDS: dict[str, tuple[type, Callable[[Any], int]]] = {
     "demo": (known.Demo, do_demo),
     "train": (known.Train, do_train),
     "fork": (known.Fork, do_fork),
     "lab": (known.Lab, do_lab),
-    "runs": (known.Runs, do_runs),
-    "show": (known.Show, do_show),
-    "figure": (known.Figure, do_figure),
-    "report": (known.Report, do_report),
+    "runs": (known.Runs, management.do_runs),
+    "show": (known.Show, management.do_show),
+    "diff": (known.Diff, management.do_diff),
+    "name": (known.Name, management.do_name),
+    "tag": (known.Tag, management.do_tag),
+    "note": (known.Note, management.do_note),
+    "rm": (known.Remove, management.do_remove),
+    "export": (known.Export, management.do_export),
+    "figure": (known.Figure, management.do_figure),
+    "report": (known.Report, management.do_report),
     "certify": (known.Certify, do_certify),
     "reproduce": (known.Reproduce, do_reproduce),
     "statistics": (known.Statistics, do_statistics),
     "verify": (known.Verify, do_verify),
-    "recipes": (known.Recipes, do_recipes),
+    "recipes": (known.Recipes, management.do_recipes),
+    "columns": (known.Columns, management.do_columns),
 }
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal
 
+import tyro
 from tyro.conf import Positional, arg
 
 from grokscope.spec import RunSpec
@@ -14,7 +15,17 @@ from grokscope.spec import RunSpec
 @dataclass(kw_only=True)
 class InStore:
     store: Path | None = None
-    """The store of runs. Default: $GROKSCOPE_STORE or ./runs."""
+    """The store of runs. Default: $GROKSCOPE_STORE; else `store` in the nearest grokscope.toml,
+    here or above, or in ~/.config/grokscope; else ./runs."""
+
+
+@dataclass(kw_only=True)
+class Chosen(InStore):
+    runs: Positional[tuple[str, ...]] = ()
+    """Runs, by their names or enough of their first digits."""
+    where: str = ""
+    """SQL condition over the columns of the run table, such as "grokked is not null and seed < 3";
+    `grokscope columns` explains them. Together with names: those of them that fit."""
 
 
 @dataclass(kw_only=True)
@@ -22,10 +33,15 @@ class Train(InStore):
     """Train a recipe or a TOML spec, with overrides; what the store has is not trained again.
 
     grokscope train laptop --prior.kind oracle --over seed=0..4 prior.strength=0.1,1,10
+    grokscope train laptop prior.kind=oracle seed=0..4
+    grokscope train 3f2a --more 5000
     """
 
     source: Positional[str] = "laptop"
-    """A recipe (see `grokscope recipes`) or a TOML file."""
+    """A recipe (see `grokscope recipes`), a TOML file or, with --more, a run. Overrides may follow
+    as name=value, too; name=value,value is a sweep."""
+    more: int | None = None
+    """Train a run that has ended for so many more epochs, from where it ended."""
     over: tuple[str, ...] = ()
     """Sweep: name=value,value or name=first..last, as many as you like. It is added to the sweep of
     a TOML file; where both name a field, this one counts."""
@@ -39,6 +55,8 @@ class Train(InStore):
     """List the runs and what the store has of them, and stop."""
     trust: bool = False
     """Execute the files of rules and models that a teacher in the store names."""
+    named: Annotated[tuple[str, ...], tyro.conf.Suppress] = ()
+    """Fields that were named on the command line."""
     spec: Annotated[RunSpec, arg(name="")] = field(default_factory=RunSpec)
 
 
@@ -88,14 +106,20 @@ class Lab(InStore):
 
 @dataclass(kw_only=True)
 class Runs(InStore):
-    """List the runs of a store, filtered; or ask in SQL.
+    """List the runs of a store, filtered and sorted; or ask in SQL.
 
-    grokscope runs --where "task_alphabet = 8 and grokked is not null"
+    grokscope runs --where "task_alphabet = 8 and grokked is not null" --sort seed
     grokscope runs --sql "select run, max(test_accuracy) from curves group by run"
     """
 
     where: str = ""
     """SQL condition over the columns of the run table (fields with underscores)."""
+    sort: str = "started"
+    """Column to sort by, such as test_accuracy."""
+    reverse: bool = False
+    """The largest comes first."""
+    limit: int | None = None
+    """At most so many runs."""
     sql: str = ""
     """A whole query over the tables `runs` and `curves`."""
     json: bool = False
@@ -113,23 +137,117 @@ class Show(InStore):
 
 
 @dataclass(kw_only=True)
-class Figure(InStore):
-    """Draw runs: PNG, SVG, HTML or Vega-Lite JSON, by the suffix of the file."""
+class Diff(InStore):
+    """Two runs side by side: in which fields they differ, and what became of each."""
 
-    runs: Positional[tuple[str, ...]] = ()
-    """Runs to draw; runs that differ only in their seed become one band."""
+    first: Positional[str]
+    """A run."""
+    second: Positional[str]
+    """Another run."""
+
+
+@dataclass(kw_only=True)
+class Name(InStore):
+    """Give a run a name; commands find it by that, too."""
+
+    run: Positional[str]
+    """The run."""
+    name: Positional[str] = ""
+    """Its name. Empty: take the name away."""
+
+
+@dataclass(kw_only=True)
+class Tag(Chosen):
+    """Give runs tags, or take tags away.
+
+    grokscope tag 3f2a 77c0 --add figure-2
+    grokscope runs --where "tags like '%figure-2%'"
+    """
+
+    add: tuple[str, ...] = ()
+    """Tags to add, each one word."""
+    remove: tuple[str, ...] = ()
+    """Tags to take away."""
+
+
+@dataclass(kw_only=True)
+class Note(InStore):
+    """Write a note about a run; `grokscope show` shows it."""
+
+    run: Positional[str]
+    """The run."""
+    text: Positional[str] = ""
+    """The note. Empty: take it away."""
+
+
+@dataclass(kw_only=True)
+class Remove(Chosen):
+    """Move runs to the trash of the store, after asking; or empty the trash.
+
+    grokscope rm 3f2a
+    grokscope rm --where "status = 'failed'"
+    """
+
+    yes: bool = False
+    """Do not ask."""
+    empty_trash: bool = False
+    """Delete what is in the trash, for good."""
+
+
+@dataclass(kw_only=True)
+class Export(Chosen):
+    """Write the table of runs, or their curves, to a file for other programs.
+
+    grokscope export --where "grokked is not null" --csv runs.csv
+    grokscope export 3f2a 77c0 --curves --parquet curves.parquet
+    """
+
+    csv: Path | None = None
+    """The file to write as CSV."""
+    parquet: Path | None = None
+    """... as Parquet."""
+    json: Path | None = None
+    """... as JSON, one object per line."""
+    curves: bool = False
+    """The rows of the curves, each with its run, instead of one row per run."""
+
+
+@dataclass(kw_only=True)
+class Figure(Chosen):
+    """Draw runs: PNG, SVG, PDF, HTML or Vega-Lite JSON, by the suffix of the file. Runs that differ
+    only in their seed become one band.
+
+    grokscope figure 3f2a --kind structure --out structure.svg
+    grokscope figure --where "seed < 5" --kind times --x prior.strength --log x --out times.pdf
+    grokscope figure --kind map --x task.alphabet --y prior.strength --measure test_accuracy
+    """
+
     kind: str = "accuracy"
-    """Which figure; `--kind help` lists them."""
+    """Which figure; `--kind help` lists them. `times` is an event or a measure against one field of
+    the spec, `map` is it over two."""
+    measure: str = ""
+    """What is drawn, if not what the figure usually shows: a column (`grokscope columns`), or for
+    times and map an event such as grokked."""
+    x: str = ""
+    """times, map: the field across."""
+    y: str = ""
+    """map: the field upwards."""
+    log: tuple[Literal["x", "y"], ...] = ()
+    """Axes with a logarithmic scale."""
+    title: str = ""
+    """Another title."""
+    width: int | None = None
+    """Of each plot, in pixels."""
+    height: int | None = None
+    """Of each plot, in pixels."""
     out: Path = Path("figure.svg")
     """The file to write."""
 
 
 @dataclass(kw_only=True)
-class Report(InStore):
+class Report(Chosen):
     """A self-contained HTML page about runs: figures, phases, how sure we are."""
 
-    runs: Positional[tuple[str, ...]]
-    """Runs to report on."""
     out: Path = Path("report.html")
     """The page to write."""
     title: str = "Grokking under the scope"
@@ -208,3 +326,13 @@ class Recipes:
 
     name: Positional[str] = ""
     """A recipe."""
+
+
+@dataclass(kw_only=True)
+class Columns:
+    """What each column of the tables means: measures, events, fields of the spec."""
+
+    name: Positional[str] = ""
+    """Only columns whose name has this in it."""
+    markdown: bool = False
+    """As a page in Markdown."""

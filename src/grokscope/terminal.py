@@ -6,6 +6,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -21,8 +22,8 @@ from grokscope.draw.words import cell, clock, count, state_event, state_phase, s
 from grokscope.engine.events import Event
 from grokscope.errors import plain
 from grokscope.pages.labels import label_specs
-from grokscope.spec import ObservedSpec, Spec, flatten
-from grokscope.store import Run, describe
+from grokscope.spec import ObservedSpec, Spec
+from grokscope.store import CURVE, Run, Store, describe
 from grokscope.store.run import shorten
 
 if TYPE_CHECKING:
@@ -56,6 +57,25 @@ def say(*things: RenderableType) -> None:
         console.print(thing)
 
 
+class NotebookProgress(Progress):
+    """Rich redraws in notebooks with the help of ipywidgets; IPython alone can do it as well."""
+
+    shown: Any = None
+
+    def start(self) -> None:
+        from IPython.display import display
+
+        if not self.disable:
+            self.shown = display(self, display_id=True)
+
+    def stop(self) -> None:
+        self.refresh()
+
+    def refresh(self) -> None:
+        if self.shown is not None:
+            self.shown.update(self)
+
+
 class Watch:
     """Listens to the engine and shows progress: one bar for all, and one per run unless they are
     many. `show` says whether anything is shown; None: in terminals and notebooks."""
@@ -71,14 +91,16 @@ class Watch:
         labels = zip(specs, label_specs(specs), strict=True)
         self.names = names or {spec.id: name for spec, name in labels}
         self.console = make_console(stderr=True)
-        self.quiet = quiet or not (self.console.is_terminal if show is None else show)
-        self.live = self.console.is_terminal and not self.quiet
+        self.notebook = self.console.is_jupyter
+        seen = self.console.is_terminal or self.notebook
+        self.quiet = quiet or not (seen if show is None else show)
+        self.live = seen and not self.quiet
         self.reached: dict[str, int] = {}
         self.skipped: set[str] = set()
         self.last_line = self.began = time.monotonic()
-        self.progress = Progress(
+        self.progress = (NotebookProgress if self.notebook else Progress)(
             TextColumn("{task.description}", markup=False),
-            BarColumn(bar_width=14),
+            BarColumn(bar_width=10),
             TextColumn("{task.percentage:>3.0f} %"),
             TimeRemainingColumn(compact=True),
             TextColumn("{task.fields[state]}"),
@@ -122,7 +144,9 @@ class Watch:
             # Runs that the store had took no time; with them the rest would look quick.
             done, total = self._progress()
             waiting = len(self.epochs) - len(self.reached)
-            state = f"{self.ended} ended" + f", {waiting} waiting" * bool(waiting)
+            parts = [f"{self.ended} ended"] + [f"{waiting} waiting"] * bool(waiting)
+            parts += ["compiling"] * (self.many and not done)
+            state = ", ".join(parts)
             self.progress.update(self.overall, completed=done, total=total, state=state)
         if event.kind != "skipped" and not self.many:
             if event.run not in self.bars:
@@ -131,8 +155,11 @@ class Watch:
             done = self.reached[event.run]
             # The program is compiled between these events and the first rows.
             begins = event.kind in ("started", "resumed")
-            state = "compiling" if begins else state_of(event)
+            most = 3 if self.console.width >= 120 else 2  # measures that leave room for the rest
+            state = "compiling" if begins else state_of(event, most)
             self.progress.update(self.bars[event.run], completed=done, state=state, refresh=begins)
+        if self.notebook:
+            self.progress.refresh()
 
     def _progress(self) -> tuple[int, int]:
         """Epochs done and to do, of the runs that the store did not have."""
@@ -177,15 +204,15 @@ class Watch:
         self.console.print(line, highlight=False, soft_wrap=True)
 
 
-def state_of(event: Event) -> str:
+def state_of(event: Event, most: int | None = None) -> str:
     """The latest row in a few words: the measures that the glossary has a short name for, or the
-    first ones of a problem of one's own."""
+    first ones of a problem of one's own; at most so many."""
     row = {name: value for name, value in event.row.items() if not isinstance(value, list)}
     known = [name for name in MEASURES if MEASURES[name].brief and name in row]
     if any(name.endswith("_accuracy") for name in known):
         known = [name for name in known if not name.endswith("_loss")]
     names = known or [name for name in row if name != "epoch"][:3]
-    return "  ".join(f"{measure_of(name).brief} {row[name]:.2f}" for name in names)
+    return "  ".join(f"{measure_of(name).brief} {row[name]:.2f}" for name in names[:most])
 
 
 def plain_table(*headings: str, right: Sequence[str] = (), caption: str | None = None) -> Table:
@@ -201,51 +228,98 @@ FINAL = {"test_accuracy": ("test", ".3f"), "structure_share": ("structure", ".0%
 """Columns of the table of outcomes, where some run has the measure."""
 
 
-def outcome_table(
-    runs: Sequence[Run], names: dict[str, str] | None = None, fields: Sequence[str] = ()
-) -> Table:
+class OutcomeTable:
     """A line per run: the fields in which the runs differ (`fields` always), when each event
-    happened, its plateau, its last measures."""
-    outcomes = [run.outcome if run.ended else {} for run in runs]
-    return _outcome_table(runs, outcomes, names or {}, fields)
+    happened, its plateau, its last measures. Where the fields do not fit as columns, they are one
+    column of words, cut at the end."""
+
+    def __init__(
+        self,
+        runs: Sequence[Run],
+        outcomes: Sequence[Mapping[str, Any]],
+        names: Mapping[str, str],
+        fields: Sequence[str] = (),
+        dated: bool = False,
+    ) -> None:
+        self.runs, self.outcomes, self.names, self.dated = runs, outcomes, names, dated
+        specs = [run.about for run in runs]
+        self.fields = {} if names else _differing(specs, fields)
+        self.common = "" if names else _in_common(specs)
+
+    def __rich_console__(
+        self, console: Console, options: ConsoleOptions
+    ) -> Iterator[RenderableType]:
+        table = self.draw(self.fields)
+        if table.__rich_measure__(console, options.update(width=10_000)).maximum > console.width:
+            # What really differs comes first: the end may be cut.
+            order = sorted(self.fields, key=lambda name: len({*self.fields[name]}) == 1)
+            words = [
+                " ".join(f"{n}={self.fields[n][i]}" for n in order if self.fields[n][i] != "-")
+                for i in range(len(self.runs))
+            ]
+            table = self.draw({"what differs": words}, brief=True)
+            table.columns[1 + self.dated].ratio = 1
+            table.expand = True
+        yield table
+        yield Text(self.caption, style="dim")  # a table's own caption is as narrow as the table
+
+    def draw(self, fields: Mapping[str, Sequence[str]], brief: bool = False) -> Table:
+        ended = [outcome for outcome in self.outcomes if outcome]
+        events = list(dict.fromkeys(name for outcome in ended for name in events_of(outcome)))
+        phased = not brief and any(outcome.get("phases") for outcome in ended)
+        final = [name for name in FINAL if any(name in outcome["final"] for outcome in ended)]
+        units = " or ".join(sorted({unit_of(run.about) for run in self.runs}))
+        meanings = [f"{FINAL[n][0]}: {measure_of(n).definition.rstrip('.').lower()}" for n in final]
+        columns = [f"{name} at" for name in events] or ["outcome"]
+        columns += ["plateau"] * phased + [FINAL[name][0] for name in final]
+        self.caption = "; ".join([f"times in {units}", *meanings]) + self.common
+        first = ["run"] + ["begun"] * self.dated
+        table = plain_table(*first, *fields, *columns, right=columns)
+        for column in table.columns:
+            column.no_wrap = True
+        for index, (run, outcome) in enumerate(zip(self.runs, self.outcomes, strict=True)):
+            cells = [_unfinished(run)] if not outcome else []
+            if outcome.get("status") == "failed":
+                cells = [f"failed: not finite at epoch {outcome['failed_at']}"]
+            elif outcome:
+                found = events_of(outcome)
+                cells = [state_event(found[n]) if n in found else "-" for n in events]
+                cells = cells or ["finished"]
+                if phased:
+                    cells.append(state_plateau(phases_of(outcome), outcome["epochs"]))
+                for name in final:
+                    value = outcome["final"].get(name)
+                    cells.append("-" if value is None else format(value, FINAL[name][1]))
+            values = [column[index] for column in fields.values()]
+            date = [_day(run.started)] if self.dated else []
+            name = self.names.get(run.id) or run.id[:8]
+            table.add_row(name, *date, *values, *cells, *[""] * (len(columns) - len(cells)))
+        return table
 
 
-def _outcome_table(
+def outcome_table(
     runs: Sequence[Run],
-    outcomes: Sequence[Mapping[str, Any]],
-    names: Mapping[str, str],
+    names: dict[str, str] | None = None,
     fields: Sequence[str] = (),
-) -> Table:
-    ended = [outcome for outcome in outcomes if outcome]
-    events = list(dict.fromkeys(name for outcome in ended for name in events_of(outcome)))
-    phased = any(outcome.get("phases") for outcome in ended)
-    final = [name for name in FINAL if any(name in outcome["final"] for outcome in ended)]
-    units = " or ".join(sorted({unit_of(run.about) for run in runs}))
-    meanings = [f"{FINAL[n][0]}: {measure_of(n).definition.rstrip('.').lower()}" for n in final]
-    columns = [f"{name} at" for name in events] or ["outcome"]
-    columns += ["plateau"] * phased + [FINAL[name][0] for name in final]
-    shown = {} if names else _differing([run.about for run in runs], fields)
-    caption = "; ".join([f"times in {units}", *meanings])
-    caption += "" if names else _in_common([run.about for run in runs])
-    table = plain_table("run", *shown, *columns, right=columns, caption=caption)
-    for column in table.columns:
-        column.no_wrap = True
-    for index, (run, outcome) in enumerate(zip(runs, outcomes, strict=True)):
-        cells = ["interrupted or under way"]
-        if outcome.get("status") == "failed":
-            cells = [f"failed: not finite at epoch {outcome['failed_at']}"]
-        elif outcome:
-            found = events_of(outcome)
-            cells = [state_event(found[n]) if n in found else "-" for n in events] or ["finished"]
-            if phased:
-                cells.append(state_plateau(phases_of(outcome), outcome["epochs"]))
-            for name in final:
-                value = outcome["final"].get(name)
-                cells.append("-" if value is None else format(value, FINAL[name][1]))
-        values = [column[index] for column in shown.values()]
-        first = names.get(run.id) or run.id[:8]
-        table.add_row(first, *values, *cells, *[""] * (len(columns) - len(cells)))
-    return table
+    dated: bool = False,
+) -> OutcomeTable:
+    outcomes = [run.outcome if run.ended else {} for run in runs]
+    return OutcomeTable(runs, outcomes, names or {}, fields, dated)
+
+
+def _day(moment: str | None) -> str:
+    """18 Nov 03:10"""
+    try:
+        return f"{datetime.fromisoformat(moment or ''):%d %b %H:%M}"
+    except ValueError:
+        return "-"
+
+
+def _unfinished(run: Run) -> str:
+    """How far a run without an outcome has come, and whether somebody trains it now."""
+    state = "under way" if Store(run.path.parent).is_held(run.id) else "interrupted"
+    epoch = run.curve["epoch"][-1] if (run.path / CURVE).exists() else 0
+    return f"{state} at {epoch:,}"
 
 
 def _in_common(specs: Sequence[Spec]) -> str:
@@ -259,13 +333,14 @@ def _in_common(specs: Sequence[Spec]) -> str:
 
 def _differing(specs: Sequence[Spec], always: Sequence[str] = ()) -> dict[str, list[str]]:
     """Columns of the fields in which specs differ, named by their last part if no other field has
-    it."""
-    flat = [dict(flatten(spec.to_dict())) for spec in specs]
+    it. A field without effect is a dash."""
+    flat = [spec.effective() for spec in specs]
     known = dict.fromkeys(name for one in flat for name in one)
-    varied = [
-        name for name in known if name in always or len({repr(one.get(name)) for one in flat}) > 1
-    ]
-    varied = [name for name in varied if not name.endswith("fingerprint")]
+    varied = []
+    for name in known:
+        values = {repr(one[name]) for one in flat if one.get(name) is not None}
+        if (name in always or len(values) > 1) and not name.endswith("fingerprint"):
+            varied.append(name)
     last = Counter(name.rpartition(".")[2] for name in known)
     return {
         end if last[end := name.rpartition(".")[2]] == 1 else name: [
@@ -296,15 +371,18 @@ def unit_of(spec: Spec) -> str:
 def show_run(run: Run) -> list[RenderableType]:
     """One run in full."""
     outcome = run.outcome if run.ended else {}
-    heading = Text.assemble((run.id, "bold"), f"  {outcome.get('status', 'partial')}")
-    parts: list[RenderableType] = [heading, describe(run.about), ""]
+    heading = Text.assemble((run.id, "bold"), f"  {outcome.get('status') or _unfinished(run)}")
+    said = run.annotation
+    words = [said.name, *(f"#{tag}" for tag in said.tags), said.note]
+    parts: list[RenderableType] = [heading, " ".join(filter(None, words)), describe(run.about), ""]
+    parts = [part for part in parts if part or part is parts[-1]]
     if not outcome:
         rows = run.curve
         unit = unit_of(run.about).rstrip("s")
         parts.append(f"{len(rows)} rows so far, the last at {unit} {rows['epoch'][-1]}.")
         latest = {n: v for n, v in rows.row(-1, named=True).items() if isinstance(v, float)}
         return [*parts, "", _measures("latest measure", latest)]
-    parts.append(_outcome_table([run], [outcome], {run.id: run.id[:8]}))
+    parts.append(OutcomeTable([run], [outcome], {run.id: run.id[:8]}))
     if found := phases_of(outcome):
         phases = plain_table("phase", "from and to", "rule")
         for phase in found:
@@ -319,6 +397,25 @@ def show_run(run: Run) -> list[RenderableType]:
         f"{engine} {last['versions'].get(engine)}; ended by {outcome['ended_by']}."
     )
     return [*parts, "", _measures("final measure", outcome["final"]), "", made]
+
+
+def diff_table(first: Run, second: Run) -> Table:
+    """Fields in which two runs differ, then what became of them."""
+    table = plain_table("", first.id[:8], second.id[:8])
+    for name, (a, b) in _differing([first.about, second.about]).items():
+        table.add_row(name, a, b)
+    if not table.row_count:
+        table.add_row("all fields", "the same", "the same")
+    table.add_section()
+    outcomes = [run.outcome if run.ended else {} for run in (first, second)]
+    table.add_row("status", *(r.status if r.ended else _unfinished(r) for r in (first, second)))
+    events = [events_of(outcome) for outcome in outcomes]
+    for name in dict.fromkeys(name for found in events for name in found):
+        table.add_row(name, *(state_event(e[name]) if name in e else "-" for e in events))
+    finals = [outcome.get("final", {}) for outcome in outcomes]
+    for name in dict.fromkeys(name for final in finals for name in final):
+        table.add_row(name, *(cell(final.get(name)) for final in finals))
+    return table
 
 
 def _measures(heading: str, values: Mapping[str, Any]) -> Table:

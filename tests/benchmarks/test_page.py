@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -59,7 +60,10 @@ def test_a_missing_contender_meets_no_goal(measured):
     verdicts = [goal.verdict for goal in list_goals(without)]
     assert verdicts[1] == "not measured"
     assert verdicts[10] == "not measured"
-    assert "PyTorch loop:" not in page.speed_table(without)
+    lost = [r for r in times if r["contender"] != "PyTorch loop, all positions"]
+    alone = {**without, "comparison": {**measured["comparison"], "times": lost}}
+    assert "plain PyTorch loop" in page.speed_sentence(without)
+    assert "plain PyTorch loop" not in page.speed_sentence(alone)
     assert "The same training" not in page.render(without)
     assert "losses" not in draw(without)
 
@@ -93,7 +97,8 @@ def test_page(measured, tmp_path):
         assert path.exists()
         if path.suffix == ".svg":
             assert f"figures/{path.name}" in text
-    assert readme.read_text().startswith(f"before\n{page.BEGIN}\n| one epoch")
+    assert readme.read_text().startswith(f"before\n{page.BEGIN}\nAn epoch of the paper's model ")
+    assert re.search(r"the plain PyTorch loop \d+\.\d\d times as long", readme.read_text())
     assert readme.read_text().endswith(f"{page.END}\nafter\n")
 
 
@@ -133,8 +138,8 @@ def test_committed_page():
     measured = page.read(RESULTS)
     text = committed.read_text()
     assert text == page.render(measured)
-    table = f"{page.BEGIN}\n{page.speed_table(measured)}{page.END}"
-    assert table in (ROOT / "README.md").read_text()
+    block = f"{page.BEGIN}\n{page.speed_sentence(measured)}{page.END}"
+    assert block in (ROOT / "README.md").read_text()
     for name in draw(measured):
         assert (ROOT / "docs" / "figures" / f"performance-{name}.svg").exists()
         assert f"figures/performance-{name}.svg" in text

@@ -88,11 +88,12 @@ def test_every_claim_is_on_both_pages_with_its_verdict_and_effect(texts):
     assert all(f"*{ruling}*: " in markdown for ruling in RULINGS)  # each is explained
 
 
-def test_the_brief_table_renews_a_readme(tmp_path):
+def test_one_line_renews_a_readme(tmp_path):
     tables = {"laptop": make_tables()}
     brief = page.verdict_table(PAPER, tables)
-    assert brief.startswith("| claim | laptop, constant |")
-    assert "**inconclusive**<br>60 % (16 to 94 %) |" in brief
+    assert brief.startswith("**[A Tiny Paper](docs/tiny.md)** (")
+    assert brief.count("\n") == 1
+    assert "1 supported" in brief
     readme = tmp_path / "README.md"
     begin, end = page.marks(PAPER)
     readme.write_text(f"# Mine\n\n{begin}\nold\n{end}\n\nMore.\n")

@@ -99,7 +99,7 @@ def test_everything_is_done_once(reproduce, runs, monkeypatch):
     monkeypatch.setattr(pages, "read_frames", counted("read", pages.read_frames))
     Path("README.md").write_text("\n".join([*page.marks(paper), ""]))
     assert reproduce("--scale", "laptop", "--readme", "README.md")[0] == 0
-    assert "It groks." in Path("README.md").read_text()
+    assert "**[A Tiny Paper](docs/tiny.md)**" in Path("README.md").read_text()
     # Two seeds each; two figures; the tables of three scales and of the annex.
     once = {"plan first": 2, "plan second": 2, "draw": 2, "judge Share": 1, "judge Faster": 1}
     assert counts == {**once, "read": 4}
@@ -236,7 +236,7 @@ def test_all_papers_at_once(reproduce, runs, capsys, monkeypatch):
     marks = [*page.marks(PAPER), *page.marks(other), ""]
     Path("README.md").write_text("\n".join(marks))
     assert cli.run(["reproduce", "all", "--no-train", "--readme", "README.md"]) == 0
-    assert Path("README.md").read_text().count("It groks.") == 2
+    assert Path("README.md").read_text().count("A Tiny Paper") == 2
     written = capsys.readouterr().out
     assert "reproduction/tiny.md" in written
     assert "reproduction/other.md" in written

@@ -118,7 +118,7 @@ def test_comparison_marks_every_kind_of_ending(make_run, tmp_path):
     assert marks == {
         "alphabet 1": ("grokked", 500),
         "alphabet 4": ("not grokked by the last epoch", 1000),
-        "alphabet 5": ("still under way", 300),
+        "alphabet 5": ("unfinished", 300),
         "alphabet 6": ("failed", 250),
     }
     words = texts(draw("comparison", runs, tmp_path))

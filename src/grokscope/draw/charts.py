@@ -24,7 +24,7 @@ from grokscope.draw.glossary import MEASURES, Measure, measure_of
 from grokscope.draw.reading import Arm, Reading
 from grokscope.draw.tables import ROWS, attention_cells, gather, thin
 from grokscope.draw.words import join, state_event
-from grokscope.errors import SpecError
+from grokscope.errors import SpecError, suggest
 
 Arms = Arm | Sequence[Arm]
 Chart = alt.LayerChart | alt.ConcatChart
@@ -81,22 +81,33 @@ def _others(readings: Sequence[Reading]) -> list[str]:
     return [n for n, kind in columns.items() if kind.is_float() and n not in MEASURES]
 
 
-def _draw_lines(kind: str, arms: Sequence[Arm], rows: int) -> list[list[Panel]]:
-    """A row per plot of the figure; "others" has one for each measure without a figure."""
+def _draw_lines(
+    kind: str, arms: Sequence[Arm], rows: int, log: Sequence[str] = (), measure: str = ""
+) -> list[list[Panel]]:
+    """A row per plot of the figure; "others" has one for each measure without a figure. A measure
+    that is asked for takes the place of the figure's own."""
     names = _others([reading for arm in arms for reading in arm.readings])
     plots = PLOTS.get(kind) or {measure_of(name).axis: (name,) for name in names}
-    drawn = [_line_row(title, columns, kind, arms, rows) for title, columns in plots.items()]
+    if measure:
+        plots = {_sentence(measure_of(measure).noun): (measure,)}
+    drawn = [_line_row(title, columns, kind, arms, rows, log) for title, columns in plots.items()]
     return drawn or [[_empty("Other measures", "", NOT_MEASURED) for _ in arms]]
 
 
 def _line_row(
-    title: str, columns: Sequence[str], kind: str, arms: Sequence[Arm], rows: int
+    title: str,
+    columns: Sequence[str],
+    kind: str,
+    arms: Sequence[Arm],
+    rows: int,
+    log: Sequence[str] = (),
 ) -> list[Panel]:
     """A plot per arm of the same measures over training; those that no run has are left out."""
     taken = {c for arm in arms for reading in arm.readings for c in reading.curve.columns}
     columns = [column for column in columns if column in taken] or columns
     series = {column: measure_of(column) for column in columns}
     first = series[columns[0]]
+    first = replace(first, scale="log") if "y" in log else first
     names = {column: column for column in columns}
     positive = first.scale == "log"
     gathered = [gather(arm.readings, names, positive, rows) for arm in arms]
@@ -108,7 +119,7 @@ def _line_row(
             values = table.drop("epoch")
             ends += [v for row in (*values.min().rows(), *values.max().rows()) for v in row]
     y = fitting_axis(first.axis, first.scale, ends, **_labels(first))
-    x, last = _time(arms)
+    x, last = _time(arms, log)
     shaded = kind == "accuracy" and all(len(arm.readings) == 1 for arm in arms)
     panels = []
     for place, (arm, lines, limit) in enumerate(zip(arms, gathered, limits, strict=True)):
@@ -145,12 +156,14 @@ def _describe_limits(limits: Mapping[str, float], series: Mapping[str, Measure])
     return f"dashed: threshold{'s' * (len(words) > 1)} {join(words)}"
 
 
-def _draw_attention(arms: Sequence[Arm], rows: int) -> list[list[Panel]]:
+def _draw_attention(
+    arms: Sequence[Arm], rows: int, log: Sequence[str] = (), measure: str = ""
+) -> list[list[Panel]]:
     """Mean attention as heat maps, position by epoch, in the same colours for all arms. Positions
     that determine the answer of every input are framed."""
     cells = [attention_cells(arm.readings, rows // 2, CELLS) for arm in arms]
     most = max((cell["attention"] for part in cells for cell in part), default=1.0)
-    x, last = _time(arms)
+    x, last = _time(arms, log)
     panels = []
     for place, (arm, found) in enumerate(zip(arms, cells, strict=True)):
         title, first = "Attention at each position", arm.readings[0]
@@ -195,30 +208,35 @@ def _heat_layers(
     ]
 
 
-def _draw_comparison(arms: Sequence[Arm], rows: int) -> list[list[Panel]]:
+def _draw_comparison(
+    arms: Sequence[Arm], rows: int, log: Sequence[str] = (), measure: str = ""
+) -> list[list[Panel]]:
     """The measure of the last event (test accuracy, for grokking) of all arms in one plot, and how
-    each run ended: where it got there, or where it was last seen (censored)."""
+    each run ended: where it got there, or where it was last seen (censored). Any other measure
+    can take its place, without the endings."""
     readings = [reading for arm in arms for reading in arm.readings]
     goal = next((r.goal for r in readings if r.goal), "")
     events = [reading.events[goal] for reading in readings if goal in reading.events]
-    if not events:
+    if not events and not measure:
         return [[_empty("The arms side by side", "", NO_ROWS)]]
-    column = events[0].measure
-    measure = measure_of(column)
-    title = f"{measure.noun.capitalize()} of all arms"
-    shown = replace(measure, band=True)
+    column = measure or events[0].measure
+    judged = bool(events) and column == events[0].measure
+    what = measure_of(column)
+    what = replace(what, scale="log") if "y" in log else what
+    title = f"{_sentence(what.noun)} of all arms"
+    shown = replace(what, band=True)
     series = {
-        f"arm{place}": replace(shown, label=arm.label, colour=theme.arm_colour(place))
-        for place, arm in enumerate(arms)
+        f"arm{place}": replace(shown, label=arm.label, colour=colour)
+        for place, (arm, colour) in enumerate(zip(arms, theme.arm_colours(len(arms)), strict=True))
     }
-    thresholds = sorted({event.threshold for event in events})
-    positive = measure.scale == "log"
+    thresholds = sorted({event.threshold for event in events}) if judged else []
+    positive = what.scale == "log"
     full = [
         gather(arm.readings, {name: column}, positive, rows=10**9)
         for arm, name in zip(arms, series, strict=True)
     ]
     ends = [*thresholds, *(v for f in full for t in (f.table, *f.strays) for v in t[t.columns[1]])]
-    x, y = _time(arms)[0], fitting_axis(measure.axis, measure.scale, ends, **_labels(measure))
+    x, y = _time(arms, log)[0], fitting_axis(what.axis, what.scale, ends, **_labels(what))
     parts = [marks.draw_threshold(value) for value in thresholds]
     data: dict[str, marks.Rows] = {}
     endings: marks.Rows = []
@@ -226,18 +244,18 @@ def _draw_comparison(arms: Sequence[Arm], rows: int) -> list[list[Panel]]:
         lines = gather(arm.readings, {name: column}, positive, rows)
         parts += marks.draw_lines(lines, name, {name: s}, x, y, series.values(), headroom=8)
         data |= marks.name_data(lines, name, {name: s})
-        found = [_ending(reading, goal) for reading in arm.readings]
+        found = [_ending(reading, goal) for reading in arm.readings if judged]
         endings += [{"arm": s.label, "colour": s.colour, **mark} for mark in found if mark]
     banded = max(len(arm.readings) for arm in arms) > 1
     data["all"] = _join([lines.table for lines in full], list(series), banded, rows)
     parts += marks.draw_cursor("all", series, x, banded)
     if endings:
         names = {marks.REACHED: goal, marks.CENSORED: f"not {goal} by the last epoch"}
-        names |= {marks.UNDER_WAY: "still under way", marks.FAILED: "failed"}
+        names |= {marks.UNDER_WAY: "unfinished", marks.FAILED: "failed"}
         parts.append(marks.draw_runs(endings, x, renamed(y, "value"), names=names))
-    note = "dashed: threshold " + ", ".join(f"{value:.4g}" for value in thresholds)
-    if banded:
-        note = f"lines: median over seeds, bands: lowest to highest · {note}"
+    words = ["lines: median over seeds, bands: lowest to highest"] * banded
+    known = ", ".join(f"{value:.4g}" for value in thresholds)
+    note = " · ".join([*words, *([f"dashed: threshold {known}"] if known else [])])
     return [[_panel(title, note, parts, HEIGHT + 60, data)]]
 
 
@@ -272,19 +290,47 @@ def _ending(reading: Reading, goal: str) -> dict[str, Any] | None:
 
 
 # The plots of each figure, one list per row of it; lines have at most so many rows of data.
-FIGURES: dict[str, Callable[[Sequence[Arm], int], list[list[Panel]]]] = {
+FIGURES: dict[str, Callable[..., list[list[Panel]]]] = {
     **{kind: partial(_draw_lines, kind) for kind in (*PLOTS, "others")},
     "attention": _draw_attention,
     "comparison": _draw_comparison,
 }
 
 
-def draw_figure(kind: str, arms: Arms) -> Chart:
+KINDS = {
+    "accuracy": "accuracy on training and on unseen examples, a plot per arm",
+    "loss": "loss on training and on unseen examples",
+    "structure": "has attention found the informative positions?",
+    "starvation": "what the task still teaches attention",
+    "norm": "size and steepness of the MLP",
+    "attention": "attention at each position over training, as a heat map",
+    "comparison": "one measure of all arms in one plot, and how each run ended",
+    "others": "measures without a figure, such as your own",
+    "times": "an event's time, or a final measure, against one field (--x), a dot per run",
+    "map": "the same over two fields (--x, --y), as a heat map",
+}
+
+
+def draw_figure(
+    kind: str,
+    arms: Arms,
+    measure: str = "",
+    log: Sequence[str] = (),
+    title: str = "",
+    width: int | None = None,
+    height: int | None = None,
+) -> Chart:
     """A figure with its titles, complete."""
     listed = as_arms(arms)
-    rows = FIGURES[kind](listed, ROWS)
+    if measure:
+        known = dict.fromkeys(c for a in listed for r in a.readings for c in r.curve.columns)
+        if measure not in known:
+            raise SpecError(f"These runs have no measure {measure!r}.{suggest(measure, known)}")
+        if kind == "attention":
+            raise SpecError("The figure attention draws attention; leave the measure out.")
+    rows = FIGURES[kind](listed, ROWS, log, measure)
     across = len(rows[0])
-    width = WIDTH if across == 1 else NARROW
+    width = width or (WIDTH if across == 1 else NARROW)
     letters = int(width / 6.2)  # that fit above a plot
     views: list[Any] = []
     datasets: dict[str, marks.Rows] = {}
@@ -292,16 +338,24 @@ def draw_figure(kind: str, arms: Arms) -> Chart:
         for place, panel in enumerate(row):
             label = listed[place].label if len(row) == len(listed) else ""
             lines = [line for text in (label, panel.note) for line in textwrap.wrap(text, letters)]
-            title = alt.Title(panel.title, subtitle=lines) if lines else alt.Title(panel.title)
+            head = title if title and len(rows) * across == 1 else panel.title
             datasets |= panel.chart.datasets
             panel.chart.datasets = alt.Undefined
-            views.append(panel.chart.properties(title=title, width=width))
+            above = alt.Title(head, subtitle=lines) if lines else alt.Title(head)
+            size = {"width": width, **({"height": height} if height else {})}
+            views.append(panel.chart.properties(title=above, **size))
     chart: Chart = views[0]
     if len(views) > 1:
         # Arms side by side, at most three; a figure of several rows keeps one column per arm.
         chart = alt.concat(*views, columns=across if len(rows) > 1 else min(across, 3))
         scales: Any = dict.fromkeys(("stroke", "fill", "color"), "independent")
         chart.resolve = alt.Resolve(scale=alt.ScaleResolveMap(**scales))
+        chart.title = title or alt.Undefined
+    return complete(chart, width, datasets)
+
+
+def complete(chart: Any, width: int, datasets: dict[str, marks.Rows]) -> Any:
+    """A chart with its data, its theme and the width that its axes ask for."""
     # Set directly: Altair's methods for these copy the whole chart each time.
     own = chart.params if isinstance(chart.params, list) else []
     chart.params = [*own, alt.VariableParameter(name=ROOM, value=width)]
@@ -326,11 +380,16 @@ def _empty(title: str, note: str, words: str) -> Panel:
     return _panel(title, note, [text.encode(text="note:N")], HEIGHT, {})
 
 
-def _time(arms: Sequence[Arm]) -> tuple[alt.X, int]:
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _time(arms: Sequence[Arm], log: Sequence[str] = ()) -> tuple[alt.X, int]:
     """The axis of training time that all arms share, and the last epoch of any run."""
     readings = [reading for arm in arms for reading in arm.readings]
     last = max(reading.epochs for reading in readings)
-    return epoch_axis(last, " or ".join(sorted({reading.unit for reading in readings}))), last
+    units = " or ".join(sorted({reading.unit for reading in readings}))
+    return epoch_axis(last, units, "x" in log), last
 
 
 def _labels(measure: Measure) -> dict[str, str]:
@@ -340,7 +399,7 @@ def _labels(measure: Measure) -> dict[str, str]:
 def _state(reading: Reading) -> str:
     """The seed of a run, and how it stands unless it has finished."""
     words = {
-        "partial": f" · still under way, {reading.unit} {reading.epochs:,}",
+        "partial": f" · unfinished, {reading.unit} {reading.epochs:,}",
         "failed": f" · failed at {reading.unit} {reading.failed_at or 0:,}",
     }
     return f"seed {reading.seed}{words.get(reading.status, '')}"
@@ -357,5 +416,5 @@ def _count(readings: Sequence[Reading]) -> str:
         words = [f"median of {len(sound)} seeds, band from lowest to highest"]
     tally = Counter(reading.status for reading in readings)
     words += [f"{tally['failed']} failed"] * bool(tally["failed"])
-    words += [f"{tally['partial']} under way"] * bool(tally["partial"])
+    words += [f"{tally['partial']} unfinished"] * bool(tally["partial"])
     return " · ".join(words)

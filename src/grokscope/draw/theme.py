@@ -18,6 +18,7 @@ ARMS = (
     *("#D55E00", "#009E73", "#8C6BB1", "#56B4E9", "#A6761D", "#6B7280"),
     *("#CC79A7", "#3F51A3", "#9A9A2E", "#E39AB0", "#7A4E2D"),
 )
+RAMP = ("#3F51A3", "#56B4E9", "#009E73", "#9A9A2E", "#D98200", "#D55E00", "#CC79A7")
 PHASES = {
     "memorisation": "#8793A5",
     "plateau": "#E3B23C",
@@ -46,6 +47,21 @@ BAND_OPACITY, PHASE_OPACITY = 0.18, 0.2
 def arm_colour(index: int) -> str:
     """The colour of an arm by its place; they repeat after eleven."""
     return ARMS[index % len(ARMS)]
+
+
+def arm_colours(count: int) -> list[str]:
+    """Colours of so many arms: the palette's, or where they are too many for it a ramp through it,
+    so that no two are alike and neighbours look related."""
+    if count <= len(ARMS):
+        return list(ARMS[:count])
+    stops = [[int(c[i : i + 2], 16) for i in (1, 3, 5)] for c in RAMP]
+    colours = []
+    for place in range(count):
+        at = place / (count - 1) * (len(stops) - 1)
+        low = min(int(at), len(stops) - 2)
+        parts = zip(stops[low], stops[low + 1], strict=True)
+        colours.append("#" + "".join(f"{round(a + (at - low) * (b - a)):02X}" for a, b in parts))
+    return colours
 
 
 def kind_colour(colours: Mapping[str, str], kind: str) -> str:

@@ -2,6 +2,7 @@
 
 from grokscope.engine.events import Event, Sink
 from grokscope.engine.executors import Executor, InProcess, LocalProcesses
+from grokscope.engine.extending import extend_spec, go_on
 from grokscope.engine.forking import fork_spec
 from grokscope.engine.orders import Order
-from grokscope.engine.planning import train
+from grokscope.engine.planning import pin_spec, train

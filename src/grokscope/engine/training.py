@@ -11,7 +11,7 @@ import dataclasses
 import re
 import time
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -38,6 +38,10 @@ from grokscope.store import Run, Store
 from grokscope.store.provenance import describe_machine, new_segment
 from grokscope.store.run import RESUME
 
+if TYPE_CHECKING:
+    import polars as pl
+
+WEIGHTS_OF_STATE = "params."  # before the names of the weights among those of a state
 CHUNK_SECONDS = 1.0  # between two resume points, and two signs of life
 
 
@@ -173,14 +177,7 @@ def _restore(
         sink(progress.event("started"))
         return fresh
     _, curve, segments = saved
-    progress.blocks = [
-        {
-            name: np.stack(curve[name].to_list()).astype(np.float32)
-            if curve[name].dtype.is_nested()
-            else curve[name].to_numpy()
-            for name in curve.columns
-        }
-    ]
+    progress.blocks = [columns_of(curve)]
     progress.segments = [*segments, *progress.segments]
     progress.segments[-1]["from_epoch"] = progress.epoch
     if changed := _changes(progress.segments[0], progress.segments[-1]):
@@ -188,6 +185,16 @@ def _restore(
         sink(progress.event("warned", message))
     sink(progress.event("resumed"))
     return state
+
+
+def columns_of(curve: pl.DataFrame) -> dict[str, np.ndarray]:
+    """The rows of a curve as arrays."""
+    return {
+        name: np.stack(curve[name].to_list()).astype(np.float32)
+        if curve[name].dtype.is_nested()
+        else curve[name].to_numpy()
+        for name in curve.columns
+    }
 
 
 def _branch(progress: Progress, fresh: State, form: Form, options: Options, store: Store) -> State:
@@ -259,8 +266,10 @@ def _save(progress: Progress, state: Any, store: Store, sink: Sink, keep: Any) -
         sink(progress.event("advanced"))
         return False
     outcome = conclude(progress.spec, curve, int(state.failed))
-    store.finish(run, curve, weights, outcome, provenance)
-    sink(progress.event("failed" if outcome["status"] == "failed" else "finished"))
+    failed = outcome["status"] == "failed"
+    rest = {n: a for n, a in _flatten(state).items() if not n.startswith(WEIGHTS_OF_STATE)}
+    store.finish(run, curve, weights, outcome, provenance, None if failed else rest)
+    sink(progress.event("failed" if failed else "finished"))
     return True
 
 

@@ -6,14 +6,10 @@ refused in the same sentences.
 
 from __future__ import annotations
 
-import ast
 import dataclasses
-import inspect
 import math
 import re
-import textwrap
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
@@ -21,7 +17,7 @@ from grokscope.engine.forking import check_fork, is_fork
 from grokscope.engine.planning import estimate_seconds, pin_spec
 from grokscope.errors import SpecError, suggest
 from grokscope.spec import KINDS, RECIPES, Spec, find_recipe, flatten, sweep
-from grokscope.spec.fields import default_of, field_types, is_section
+from grokscope.spec.fields import default_of, field_help, field_types, is_section
 from grokscope.store import Store
 
 MOST_RUNS = 200  # of one order
@@ -87,23 +83,6 @@ def _type_of(hint: Any) -> str:
 
 def _shown(value: Any) -> Any:
     return " ".join(map(str, value)) if isinstance(value, list | tuple) else value
-
-
-@cache
-def field_help(cls: type) -> dict[str, str]:
-    """The text below each field of a dataclass, as the command line shows it."""
-    tree = ast.parse(textwrap.dedent(inspect.getsource(cls))).body[0]
-    assert isinstance(tree, ast.ClassDef)
-    found = {}
-    for before, after in zip(tree.body, tree.body[1:], strict=False):
-        if (
-            isinstance(before, ast.AnnAssign)
-            and isinstance(before.target, ast.Name)
-            and isinstance(after, ast.Expr)
-            and isinstance(after.value, ast.Constant)
-        ):
-            found[before.target.id] = " ".join(str(after.value.value).split())
-    return found
 
 
 # From what was typed to specs

@@ -174,10 +174,9 @@ class Book:
     def cells(self, study: Study, claim: Claim) -> list[Cell]:
         return self.verdicts[study.name, claim.name]
 
-    def blocks(self, brief: bool = False) -> list[tuple[list[str], list[Study]]]:
+    def blocks(self) -> list[tuple[list[str], list[Study]]]:
         """Tables of verdicts: settings as columns, and the studies that have them. The appendix
-        has tables of its own, and so has a study with settings of its own. In brief without the
-        appendix, and without studies that ask only questions of ours."""
+        has tables of its own, and so has a study with settings of its own."""
         common = [s for s in self.shown if self._regimes(s) <= set(self.paper.regimes)]
         groups = [[s for s in common if s.appendix == appendix] for appendix in (False, True)]
         blocks = []
@@ -189,8 +188,6 @@ class Book:
                 if scale in self.studies[study.name]
                 for regime in self.studies[study.name][scale].evidence.samples
             }
-            if brief:
-                studies = [s for s in studies if not (s.appendix or all(c.ours for c in s.claims))]
             if wheres and studies:
                 blocks.append((list(wheres), studies))
         return blocks

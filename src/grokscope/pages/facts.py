@@ -60,6 +60,8 @@ def judge(readings: Sequence[Reading]) -> tuple[str, str]:
         counts = Counter(rest).items()
         tally = join([f"{n} {text}" for text, n in counts]) if len(counts) > 1 else rest[0]
         sentences.append(f"{who}: {tally}.")
+    if not times:
+        sentences += _best(readings, goal)
     lost = sum(r.time_of(goal) is not None and _ends_above(r, goal) is False for r in readings)
     if lost:
         sentences.append(f"{lost} of them ended below the threshold again.")
@@ -97,6 +99,9 @@ def _judge_one(reading: Reading) -> tuple[str, str]:
     if reading.status == "failed":
         sentences.append("Numbers were no longer finite, so the run was ended.")
     sentences += _last_value(reading, event, goal)
+    best = _best([reading], goal) if event.epoch is None else []
+    if best and share(reading.final.get(event.measure, math.nan)) not in best[0]:
+        sentences += best
     if reading.stopped_early:
         sentences.append(f"It was stopped once it had {goal}.")
     return headline, " ".join(sentences)
@@ -114,6 +119,18 @@ def _last_value(reading: Reading, event: Event, goal: str) -> list[str]:
         rows = count(event.persistence, "row")
         return [f"Its last {name} reaches the threshold, but was not held there for {rows}."]
     return [f"Its last {name} {'is' if reading.status == 'partial' else 'was'} {value}."]
+
+
+def _best(readings: Sequence[Reading], goal: str) -> list[str]:
+    """The best value that any of the runs has reached of what it is about, if that is a share."""
+    found = [r.events[goal].measure for r in readings if goal in r.events]
+    if not found or measure_of(found[0]).scale != "share":
+        return []
+    columns = [r.curve[found[0]].drop_nans() for r in readings if found[0] in r.curve.columns]
+    values = [float(column.max()) for column in columns if len(column)]  # type: ignore[arg-type]
+    return [f"The best {measure_of(found[0]).noun} reached was {share(max(values))}."] * bool(
+        values
+    )
 
 
 def compare(first: Arm, second: Arm) -> str:

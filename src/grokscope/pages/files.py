@@ -17,12 +17,12 @@ from grokscope.draw.theme import theme
 from grokscope.errors import SpecError
 from grokscope.store.files import write_file
 
-SUFFIXES = (".png", ".svg", ".html", ".json")
+SUFFIXES = (".png", ".svg", ".pdf", ".html", ".json")
 
 
 def save_chart(chart: alt.TopLevelMixin, path: str | Path) -> Path:
     """Write a chart in the format of the path's suffix: .png (twice the size, for sharp print),
-    .svg, .html (self-contained, interactive) or .json (Vega-Lite)."""
+    .svg, .pdf, .html (self-contained, interactive) or .json (Vega-Lite)."""
     path = Path(path)
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
@@ -34,8 +34,13 @@ def save_chart(chart: alt.TopLevelMixin, path: str | Path) -> Path:
         data = vl_convert.vegalite_to_png(spec, vl_version=grammar_version(), scale=2)
     elif suffix == ".svg":
         data = vl_convert.vegalite_to_svg(spec, vl_version=grammar_version()).encode()
+    elif suffix == ".pdf":
+        data = vl_convert.vegalite_to_pdf(spec, vl_version=grammar_version())
     elif suffix == ".html":
-        page = template("chart.html").render(bundle=vega_bundle(), spec=script_json(spec))
+        themes = script_json({"light": theme(), "dark": theme(dark=True)})
+        page = template("chart.html").render(
+            bundle=vega_bundle(), spec=script_json(spec), themes=themes
+        )
         data = page.encode()
     else:
         data = (json.dumps(spec, indent=1) + "\n").encode()

@@ -53,9 +53,9 @@ def marks(paper: Paper) -> tuple[str, str]:
 
 
 def verdict_table(paper: Paper, tables: Mapping[ScaleName, Tables]) -> str:
-    """The claims that carry the paper as Markdown, or all of its own in brief if none are named."""
-    book = Book.read(paper, tables)
-    return _fill("readme.md", book) if paper.story else _fill("verdicts.md", book, brief=True)
+    """The paper in one line of Markdown: how many verdicts of which kind; and its story, where it
+    has one."""
+    return _fill("readme.md", Book.read(paper, tables))
 
 
 def render_markdown(book: Book, html: bool = False) -> str:

@@ -17,6 +17,7 @@ from grokscope.claims.studies import Panel
 from grokscope.draw import theme, words
 from grokscope.draw.axes import ROOM
 from grokscope.draw.charts import FIGURES, NARROW, Arms, as_arms, is_measured
+from grokscope.draw.glossary import measure_of
 from grokscope.draw.reading import Arm, Reading
 from grokscope.draw.tables import ROWS
 from grokscope.pages import facts
@@ -25,6 +26,7 @@ from grokscope.store.files import write_file
 
 TITLE = "What happened in these runs"
 SECTIONS = ("accuracy", "structure", "starvation", "attention", "others")
+MOST_ARMS = 8  # with figures of their own; of more, one plot shows them all
 AGAIN = "These lines train the same runs again; fields that are not named have their defaults."
 WATCHED = "Of a model of your own only the settings are known, not the code that trained it."
 
@@ -56,17 +58,25 @@ def render_page(arms: Arms, title: str = TITLE, introduction: str | None = None)
         own=watched == {True},
         arms=arms,
         readings=readings,
-        colours=[theme.arm_colour(place) for place in range(len(arms))],
+        colours=theme.arm_colours(len(arms)),
         cells={reading.run_id: _cells(reading, arms, bool(phases)) for reading in readings},
         facts=facts,
         words=words,
         structured=is_measured("structure", arms),
         comparison_figure=lay_out("comparison", arms, charts) if len(arms) > 1 else None,
-        figures=[lay_out(kind, arms, charts) for kind in choose_sections(arms)],
+        figures=[lay_out(kind, arms, charts) for kind in choose_sections(arms)]
+        if len(arms) <= MOST_ARMS
+        else [],
+        crowded=len(arms) > MOST_ARMS,
         phases=phases,
         units=" or ".join(dict.fromkeys(f"{reading.unit}s" for reading in readings)),
         censored=[r for r in readings if r.goal and r.time_of(r.goal) is None],
         mirrored=any(facts.tell_accuracy(reading)[1] for reading in readings),
+        glossary={
+            name: measure_of(name).definition
+            for name in dict.fromkeys(name for columns in started for name in columns)
+            if measure_of(name).definition
+        },
         recipe_note=" ".join([AGAIN] * (False in watched) + [WATCHED] * (True in watched)),
         recipe_of=recipe_of,
         style=read_resource("page.css"),

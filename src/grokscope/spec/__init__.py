@@ -11,6 +11,7 @@ from grokscope.spec.run import (
     EventRule,
     RunSpec,
     Spec,
+    explain_idle,
     field_type,
     from_dict,
     read_spec,

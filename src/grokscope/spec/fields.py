@@ -10,8 +10,11 @@ Every refusal is a sentence: what was given, what is allowed, what to do.
 
 from __future__ import annotations
 
+import ast
 import dataclasses
+import inspect
 import math
+import textwrap
 import typing
 from collections.abc import Iterable, Mapping
 from functools import cache
@@ -66,9 +69,10 @@ def build(cls: type, data: Mapping[str, Any], base: Any, where: str = "") -> Any
     if not isinstance(data, Mapping):
         raise SpecError(f"{where.rstrip('.')} must be a table of fields, not {show(data)}.")
     changes = {}
-    for name, value in data.items():
+    for given, value in data.items():
+        name = str(given).replace("-", "_")
         if name not in hints:
-            raise SpecError(f"Unknown field {where + str(name)}.{suggest(str(name), hints)}")
+            raise SpecError(f"Unknown field {where + str(given)}.{suggest(name, hints)}")
         if is_section(hints[name]):
             value = build(hints[name], value, getattr(base, name), f"{where}{name}.")
         changes[name] = value
@@ -150,6 +154,50 @@ def flatten(data: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, An
             yield from flatten(value, f"{prefix}{name}.")
         else:
             yield prefix + name, value
+
+
+def idle_fields(section: Any, where: str = "") -> dict[str, str]:
+    """Dotted name of every field that has no effect as the section stands, and why."""
+    found: dict[str, str] = {}
+    for item in dataclasses.fields(section):
+        value = getattr(section, item.name)
+        if dataclasses.is_dataclass(value):
+            found |= idle_fields(value, f"{where}{item.name}.")
+        elif "only" in item.metadata and section.kind not in item.metadata["only"]:
+            found[where + item.name] = f"{where}kind is {section.kind}"
+    own = section.idle() if hasattr(section, "idle") else {}
+    return found | {where + name: f"{where}{reason}" for name, reason in own.items()}
+
+
+# Explaining
+
+
+@cache
+def field_help(cls: type) -> dict[str, str]:
+    """The text below each field of a dataclass, as the command line shows it."""
+    tree = ast.parse(textwrap.dedent(inspect.getsource(cls))).body[0]
+    assert isinstance(tree, ast.ClassDef)
+    found = {}
+    for before, after in zip(tree.body, tree.body[1:], strict=False):
+        if (
+            isinstance(before, ast.AnnAssign)
+            and isinstance(before.target, ast.Name)
+            and isinstance(after, ast.Expr)
+            and isinstance(after.value, ast.Constant)
+        ):
+            found[before.target.id] = " ".join(str(after.value.value).split())
+    return found
+
+
+def help_of(cls: Any, where: str = "") -> dict[str, str]:
+    """Dotted name of every field that a text explains, and the text."""
+    found: dict[str, str] = {}
+    for name, hint in field_types(cls).items():
+        if is_section(hint):
+            found |= help_of(hint, f"{where}{name}.")
+        elif text := field_help(cls).get(name):
+            found[where + name] = text
+    return found
 
 
 # Checking

@@ -9,11 +9,12 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, Self
 
 from grokscope.errors import SpecError, suggest
+from grokscope.notebook import html_table
 from grokscope.spec.fields import (
     build,
     check,
@@ -21,6 +22,7 @@ from grokscope.spec.fields import (
     differences,
     field_types,
     flatten,
+    idle_fields,
     nest,
     plain_numbers,
     require,
@@ -95,10 +97,25 @@ class Spec:
         """Dotted name and value of every field that differs from its default."""
         return dict(flatten(differences(self)))
 
+    def without_effect(self) -> dict[str, str]:
+        """Dotted names of the fields that change nothing in this run, such as the strength of no
+        prior, and why."""
+        return idle_fields(self)
+
+    def effective(self) -> dict[str, Any]:
+        """Dotted name and value of every field; None where it changes nothing."""
+        idle = self.without_effect()
+        return {n: None if n in idle else v for n, v in flatten(self.to_dict())}
+
     def replace(self, **changes: Any) -> Self:
         """A copy with fields replaced by dotted name, `spec.replace(**{"prior.strength": 3.0})`, or
         by section, `spec.replace(prior={"strength": 3.0})`."""
         return build(type(self), nest(changes), self)
+
+    def _repr_html_(self) -> str:
+        standard = dict(flatten(to_dict(default_of(type(self))))) if self.problem else {}
+        rows = [(name, value, standard.get(name)) for name, value in self.changed().items()]
+        return html_table(f"{type(self).__name__} {self.id}", rows, ("field", "value", "default"))
 
     def events(self) -> tuple[EventRule, ...]:
         """What is looked for in the curve. `training.stop` may name one of them."""
@@ -183,6 +200,12 @@ class RunSpec(Spec):
             f"{self.training.epochs}.",
         )
 
+    def without_effect(self) -> dict[str, str]:
+        found = super().without_effect()
+        if self.interventions.frozen_attention == "teacher":  # it has a teacher without a prior
+            found = {n: why for n, why in found.items() if not n.startswith("prior.teacher")}
+        return found
+
     def to_dict(self) -> dict[str, Any]:
         return to_dict(self)  # the oldest kind is written without its name
 
@@ -259,6 +282,18 @@ def read_spec(data: Mapping[str, Any]) -> Spec:
 def from_dict(data: Mapping[str, Any], base: RunSpec | None = None) -> RunSpec:
     """A lab run from nested dictionaries (TOML, JSON); what is missing comes from `base`."""
     return build(RunSpec, data, base or default_of(RunSpec))
+
+
+def explain_idle(specs: Sequence[Spec], names: Iterable[str] | None = None) -> list[str]:
+    """A sentence for each of these fields (None: those that some spec changes) that has no effect
+    in any of the specs."""
+    idle = [spec.without_effect() for spec in specs]
+    changed = dict.fromkeys(name for spec in specs for name in spec.changed())
+    return [
+        f"{name} has no effect: {idle[0][name]}."
+        for name in (changed if names is None else names)
+        if idle and all(name in found for found in idle)
+    ]
 
 
 def field_type(name: str) -> Any:

@@ -93,6 +93,11 @@ class TaskSpec:
             return 2
         return math.factorial(self.symbols) if self.kind == "permutation" else self.modulus
 
+    def idle(self) -> dict[str, str]:
+        if self.kind not in SEQUENCES or self.alphabet > 1:
+            return {}
+        return {"distractors": "alphabet is 1, a constant token of its own"}
+
     def check(self) -> None:
         if self.kind == "data":
             self._check_data()
@@ -239,6 +244,10 @@ class ModelSpec:
     rule: str = number("", only=("custom",))
     """Custom only: `file.py:object`, with functions `init` and `respond` (docs/own-parts.md)."""
 
+    def idle(self) -> dict[str, str]:
+        names = () if self.norm else ("norm_kind", "norm_gain", "norm_epsilon")
+        return dict.fromkeys(names, "norm is empty")
+
     def check(self) -> None:
         require(
             self.width % self.heads == 0,
@@ -314,6 +323,15 @@ class OptimiserSpec:
     clip_radius: float = number(0.0, only=("ivon",), least=0)
     """ivon: no element of a step is larger, before the rate. 0: no limit."""
 
+    def idle(self) -> dict[str, str]:
+        unused = {"sgd": ("beta2", "epsilon"), "lion": ("epsilon",), "ivon": ("epsilon",)}
+        found = dict.fromkeys(unused.get(self.kind, ()), f"kind is {self.kind}")
+        if self.weight_decay == 0:
+            found["vector_decay"] = "weight_decay is 0"
+        if self.schedule == "constant":
+            found["schedule_floor"] = "schedule is constant"
+        return found | ({} if self.warmup else {"warmup_from": "warmup is 0"})
+
     def check(self) -> None:
         require(
             self.schedule == "cosine" or self.schedule_floor == 0,
@@ -358,6 +376,13 @@ class PriorSpec:
     rule: str = number("", only=("custom",))
     """Custom only: `file.py:function` of attention and oracle (docs/own-parts.md)."""
 
+    def idle(self) -> dict[str, str]:
+        taught = () if self.kind == "teacher" else ("teacher", "teacher_view")
+        found = dict.fromkeys(taught, f"kind is {self.kind}")
+        if self.kind == "none":
+            return found | dict.fromkeys(("strength", "start", "end"), "kind is none")
+        return found | ({} if self.strength else dict.fromkeys(("start", "end"), "strength is 0"))
+
     def check(self) -> None:
         require(
             self.end == 0 or self.end > self.start,
@@ -387,6 +412,11 @@ class MaskSpec:
     effect: Literal["prune", "norm"] = "prune"
     """`norm` prunes nothing: it scales the MLP's initial weights to the norm they would have under
     the mask, which tells a ticket from its small norm."""
+
+    def idle(self) -> dict[str, str]:
+        if self.kind == "none":
+            return dict.fromkeys(("source", "keep", "scope", "effect"), "kind is none")
+        return {"source": "kind is random"} if self.kind == "random" else {}
 
     def check(self) -> None:
         check_run_name("interventions.mask.source", self.source)
@@ -432,6 +462,11 @@ class ForkSpec:
     donor: str = ""
     """The run (in the same store) that gives them."""
 
+    def idle(self) -> dict[str, str]:
+        if not self.parent:
+            return dict.fromkeys(("epoch", "transplant", "donor"), "parent is empty")
+        return {"donor": "transplant is none"} if self.transplant == "none" else {}
+
     def check(self) -> None:
         check_run_name("fork.parent", self.parent)
         check_run_name("fork.donor", self.donor)
@@ -470,6 +505,9 @@ class TrainingSpec:
     """Epochs to train on after that."""
     measures: tuple[str, ...] = ()
     """Measures of your own, each a `file.py:function` of weights and data (docs/own-parts.md)."""
+
+    def idle(self) -> dict[str, str]:
+        return {"stop_after": "stop is never"} if self.stop == "never" else {}
 
     def snapshot_rows(self) -> Iterator[int]:
         """Rows (0 is the initial one) after which the weights are kept, ascending."""

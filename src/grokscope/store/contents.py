@@ -24,6 +24,7 @@ PHASE = {"name": "text", "start": "count or null", "end": "count or null", "rule
 PHASES = ("memorisation", "plateau", "resurgence", "grokking")
 SEGMENT = {
     "from_epoch": "count or null",
+    "started": "text or null",
     "execution": "text or null",
     "seconds": "number",
     "threads": "count or null",
@@ -34,7 +35,7 @@ SEGMENT = {
     "compiler": "texts or null",
 }
 FILE = re.compile(
-    r"spec\.json|curve\.parquet|weights\.safetensors|provenance\.json"
+    r"spec\.json|curve\.parquet|(weights|memory)\.safetensors|provenance\.json"
     r"|snapshots/\d{8}\.safetensors"
 )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -14,7 +14,9 @@ import numpy as np
 
 from grokscope import parts
 from grokscope.errors import GrokscopeError, SpecError, StoreError, suggest
+from grokscope.notebook import html_table
 from grokscope.spec import RunSpec, Spec, read_spec
+from grokscope.store.annotations import Annotation, read_annotation, write_annotation
 from grokscope.store.contents import check_curve, check_outcome, check_provenance
 from grokscope.store.files import damaged, read_arrays, read_bytes, read_curve, read_json
 
@@ -24,8 +26,10 @@ if TYPE_CHECKING:
 Status = Literal["finished", "failed", "partial"]
 
 CURVE, WEIGHTS, RESUME = "curve.parquet", "weights.safetensors", "resume.safetensors"
+MEMORY = "memory.safetensors"
 SPEC, OUTCOME, PROVENANCE = "spec.json", "outcome.json", "provenance.json"
 SNAPSHOTS, PROBES = "snapshots", "probes"
+SHOWN = ("train_accuracy", "test_accuracy", "structure_share")  # last measures, in notebooks
 
 
 class Run:
@@ -44,6 +48,18 @@ class Run:
             return f"<Run {self.id} {self.status}: {describe(self.about)}>"
         except GrokscopeError:
             return f"<Run {self.id} damaged>"
+
+    def _repr_html_(self) -> str:
+        try:
+            title, rows = f"Run {self.id} {self.status}", list(self.about.changed().items())
+            rows += [(name, text) for name, text in self.annotation._asdict().items() if text]
+            if self.ended:
+                outcome = self.outcome
+                rows += [(rule.name, self.when(rule.name)) for rule in self.about.events()]
+                rows += [(name, outcome["final"].get(name)) for name in SHOWN]
+        except GrokscopeError:
+            return html_table(repr(self), [])
+        return html_table(title, [row for row in rows if row[0] not in SHOWN or row[1] is not None])
 
     @cached_property
     def about(self) -> Spec:
@@ -108,6 +124,14 @@ class Run:
         return data
 
     @property
+    def started(self) -> str | None:
+        """When its training was begun, as an ISO date and time in UTC; None if unknown."""
+        with contextlib.suppress(StoreError):
+            segments = self.provenance["segments"]
+            return segments[0].get("started") if segments else None
+        return None
+
+    @property
     def seconds(self) -> float:
         """How long it trained, in all its segments."""
         return sum(segment["seconds"] for segment in self.provenance["segments"])
@@ -122,7 +146,7 @@ class Run:
             check_curve(curve)
         except ValueError as error:
             raise damaged(self.path / CURVE, error) from error
-        return curve
+        return curve.select("epoch", *(name for name in curve.columns if name != "epoch"))
 
     @property
     def scalars(self) -> pl.DataFrame:
@@ -130,7 +154,7 @@ class Run:
         `run.scalars.write_csv("curve.csv")`."""
         import polars.selectors as cs
 
-        return self.curve.select("epoch", ~(cs.nested() | cs.by_name("epoch")))
+        return self.curve.select(~cs.nested())
 
     def when(self, event: str) -> int | None:
         """The epoch of an event, None if it was not seen: `run.when("grokked")`."""
@@ -154,11 +178,29 @@ class Run:
         """The measures of the last row."""
         return self.outcome["final"]
 
-    def plot(self, kind: str = "accuracy") -> Any:
-        """A chart of this run, shown by notebooks; `.save("run.svg")` writes it."""
+    @property
+    def annotation(self) -> Annotation:
+        """The name, tags and note that people gave it."""
+        return read_annotation(self.path)
+
+    def annotate(
+        self,
+        name: str | None = None,
+        note: str | None = None,
+        tag: Iterable[str] = (),
+        untag: Iterable[str] = (),
+    ) -> Annotation:
+        """Give the run a name (by which the store finds it), a note, or tags. These are no part of
+        what it is: `run.annotate(name="baseline", tag=["figure-2"])`."""
+        if not self.path.is_dir():
+            raise self._nothing_yet("entry")
+        return write_annotation(self.path, name, note, tag, untag)
+
+    def plot(self, kind: str = "accuracy", **options: Any) -> Any:
+        """A chart of this run, shown by notebooks; `.save("run.svg")` writes it. See `gs.plot`."""
         from grokscope.api import plot  # the one way back, so that a run can show itself
 
-        return plot(self, kind)
+        return plot(self, kind, **options)
 
     def weights(self, epoch: int | None = None) -> dict[str, np.ndarray]:
         """The final weights, or those of a snapshot."""
@@ -175,6 +217,13 @@ class Run:
             if epoch not in self.snapshots:
                 raise StoreError(f"Run {self.id} has no snapshot at epoch {epoch}.")
         return read_arrays(self.path / name, self._content(name))
+
+    def memory(self) -> dict[str, np.ndarray]:
+        """What the optimiser knew at the end, besides the weights: longer training goes on from
+        it. Runs of earlier versions have none."""
+        if not self.ended or not (self.path / MEMORY).exists():
+            raise StoreError(f"Run {self.id} has no memory of its optimiser.")
+        return read_arrays(self.path / MEMORY, self._content(MEMORY))
 
     def _content(self, name: str) -> bytes:
         """A file's bytes; those of a run that has ended must have their checksum."""

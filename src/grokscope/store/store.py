@@ -4,8 +4,10 @@
     ID/spec.json           what was asked
     ID/curve.parquet       a row per logged epoch
     ID/weights.safetensors the final weights
+    ID/memory.safetensors  the rest of the final state, from which longer training goes on
     ID/snapshots/EPOCH.safetensors
     ID/provenance.json     versions, machine, time: never part of the identity
+    ID/notes.json          a name, tags, a note: what people say of it
     ID/outcome.json        what became of it, with everyone's checksums; its presence means ended
     ID/resume.safetensors  only while a run is under way: state, curve and provenance, sealed
 
@@ -21,6 +23,7 @@ import json
 import os
 import re
 import secrets
+import shutil
 import socket
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -31,8 +34,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from grokscope.errors import GrokscopeError, SpecError, StoreError, suggest
-from grokscope.spec import Spec, flatten
+from grokscope.notebook import html_table
+from grokscope.spec import Spec
 from grokscope.store import files
+from grokscope.store.annotations import NOTES, Annotation, read_annotation
 from grokscope.store.contents import check_provenance
 from grokscope.store.files import (
     FORMAT,
@@ -51,8 +56,10 @@ from grokscope.store.files import (
     write_curve,
     write_json,
 )
+from grokscope.store.place import default_root
 from grokscope.store.run import (
     CURVE,
+    MEMORY,
     OUTCOME,
     PROBES,
     PROVENANCE,
@@ -66,16 +73,8 @@ from grokscope.store.run import (
 if TYPE_CHECKING:
     import polars as pl
 
-LOCKS, ASIDE, MARKER = ".locks", "set-aside", "grokscope-store.json"
+LOCKS, ASIDE, TRASH, MARKER = ".locks", "set-aside", "trash", "grokscope-store.json"
 ROWS = "curve/"  # before the names of a curve's columns in a resume point
-
-
-def default_root() -> Path:
-    """$GROKSCOPE_STORE, or `runs` in the current directory."""
-    chosen = os.environ.get("GROKSCOPE_STORE", "runs")
-    if not chosen.strip():
-        raise StoreError("GROKSCOPE_STORE is empty; name a directory, or unset it for ./runs.")
-    return Path(chosen)
 
 
 @dataclass(frozen=True)
@@ -114,12 +113,29 @@ class Store:
     """A directory of runs, safe for several processes at once."""
 
     def __init__(self, root: str | Path | None = None) -> None:
-        self.root = Path(root) if root is not None else default_root()
+        self.root = (Path(root) if root is not None else default_root()).absolute()
         self.left_out: dict[Path, str] = {}
         """Entries that the last listing could not read, and why."""
 
     def __repr__(self) -> str:
         return f"<Store {self.root}>"
+
+    def _repr_html_(self) -> str:
+        """The newest runs, and the fields in which they differ."""
+        if not self.ids():
+            return html_table(f"No runs in {self.root}", [])
+        table = self.table().sort("started", descending=True, nulls_last=True)
+        newest = table.head(20)
+        specs = [self.get(name).about.effective() for name in newest["run"]]
+        fields = [
+            name.replace(".", "_")
+            for name in dict.fromkeys(name for spec in specs for name in spec)
+            if len({repr(spec[name]) for spec in specs if spec.get(name) is not None}) > 1
+        ]
+        first = ("run", "status", "memorised", "grokked", "test_accuracy")
+        names = [name for name in (*first, *fields) if name in newest.columns]
+        title = f"{len(table)} runs in {self.root}"
+        return html_table(title, newest.select(names).rows(), names)
 
     # Reading
 
@@ -149,10 +165,14 @@ class Store:
         return found
 
     def get(self, name: str) -> Run:
-        """The run with this name, or the only one that starts with it."""
+        """The run with this name, the only one that starts with it, or the one that was given it
+        as a name (`Run.annotate`)."""
         if _is_id(name) and (self.root / name).is_dir():
             return self._run(name)
         found = [i for i in self.ids() if i.startswith(name)] if name else []
+        if name and not found:
+            notes = sorted(self.root.glob(f"*/{NOTES}"))
+            found = [p.parent.name for p in notes if _annotation(p.parent).name == name]
         if not found:
             known = self.ids()
             listing = f" `grokscope runs` lists all it has ({len(known)})."
@@ -166,9 +186,15 @@ class Store:
         """The entry of a spec, present or not."""
         return self._run(spec.id)
 
+    def is_held(self, name: str) -> bool:
+        """Does some process work on a run now? In a store that we may only read nobody can tell."""
+        with contextlib.suppress(StoreError), self.claim(name) as mine:
+            return not mine
+        return False
+
     def table(self) -> pl.DataFrame:
         """A row per run: status, event times, final measures, and every field of the spec under
-        its name with underscores (`prior_strength`)."""
+        its name with underscores (`prior_strength`), null where it has no effect."""
         import polars as pl
 
         return pl.DataFrame(
@@ -339,6 +365,7 @@ class Store:
         weights: Mapping[str, np.ndarray] | None,
         outcome: Mapping[str, Any],
         provenance: Mapping[str, Any],
+        memory: Mapping[str, np.ndarray] | None = None,
     ) -> None:
         """Everything, the outcome last: a run that has one is whole, and on the disk. The sums are
         of what was meant to be written. `weights` may be None for a model of the user's own."""
@@ -347,6 +374,8 @@ class Store:
             sums[CURVE] = write_curve(run.path / CURVE, curve)
             if weights is not None:
                 sums[WEIGHTS] = write_arrays(run.path / WEIGHTS, weights)
+            if memory is not None:
+                sums[MEMORY] = write_arrays(run.path / MEMORY, memory)
             sums[PROVENANCE] = write_json(run.path / PROVENANCE, provenance, sealed=True)
             folders = {(run.path / name).parent for name in sums}
             # Snapshots were synced when they were written; their names were not.
@@ -357,11 +386,23 @@ class Store:
             files.DISK.sync(run.path)
             files.DISK.remove(run.path / RESUME)
 
-    def set_aside(self, path: Path) -> Path:
+    def discard(self, run: Run) -> Path:
+        """Move a run into `trash`; moving it back undoes that. Refused while it is trained."""
+        with self.claim(run.id) as mine:
+            if not mine:
+                raise StoreError(f"Run {run.id} is being trained by {self.holder(run.id)}.")
+            return self.set_aside(run.path, TRASH)
+
+    def empty_trash(self) -> None:
+        """Delete what was discarded, for good."""
+        with disk_sentences(self.root):
+            shutil.rmtree(self.root / TRASH, ignore_errors=not (self.root / TRASH).exists())
+
+    def set_aside(self, path: Path, place: str = ASIDE) -> Path:
         """Move something out of the way, into `set-aside`, without losing it."""
         with disk_sentences(self.root):
-            make_directory(self.root / ASIDE)
-            goal = self.root / ASIDE / f"{path.name}-{secrets.token_hex(3)}"
+            make_directory(self.root / place)
+            goal = self.root / place / f"{path.name}-{secrets.token_hex(3)}"
             files.DISK.rename(path, goal)
         return goal
 
@@ -378,7 +419,7 @@ class Store:
             raise StoreError(f"{self.root} is no store: it has no {MARKER} and no runs.")
         defects = self._remove_leftovers(self.root)
         for path in sorted(self.root.iterdir()):
-            if path.name in (LOCKS, ASIDE, MARKER):
+            if path.name in (LOCKS, ASIDE, TRASH, MARKER):
                 continue
             if path.is_dir() and _is_id(path.name):
                 defects += self._check_entry(self._run(path.name), set_aside)
@@ -431,6 +472,7 @@ class Store:
         if not (run.path / SPEC).exists():
             return Defect(run.path, "foreign", f"it has no {SPEC}; move it elsewhere")
         try:
+            _ = run.annotation
             if (found := run.read_about().id) != run.id:
                 return Defect(run.path, "foreign", f"its spec belongs to run {found}")
             if not run.ended:
@@ -477,14 +519,28 @@ class Store:
 
 
 def _table_row(run: Run, outcome: Mapping[str, Any]) -> dict[str, Any]:
+    said = _annotation(run.path)
+    fields = {name.replace(".", "_"): value for name, value in run.about.effective().items()}
     return {
         "run": run.id,
         "status": outcome.get("status", "partial"),
+        "started": run.started,
         "epochs": outcome.get("epochs"),
         **{rule.name: outcome.get(rule.name, {}).get("epoch") for rule in run.about.events()},
         **outcome.get("final", {}),
-        **{name.replace(".", "_"): value for name, value in flatten(run.about.to_dict())},
+        **fields,
+        "name": said.name or fields.get("name"),  # a model of the user's own has one by itself
+        "tags": " ".join(said.tags) or None,
+        "note": said.note or None,
     }
+
+
+def _annotation(folder: Path) -> Annotation:
+    """What is said of a run. What cannot be read must not keep us from the others; `verify` tells
+    of it."""
+    with contextlib.suppress(StoreError):
+        return read_annotation(folder)
+    return Annotation()
 
 
 def _leftovers(folder: Path) -> list[Path]:

@@ -1,0 +1,270 @@
+"""Commands about runs that are there: list, show, compare, annotate, discard, export, draw."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from grokscope import options as known
+from grokscope.errors import SpecError, plain, suggest
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from grokscope.store import Run, Store
+
+
+def select_runs(store: Store, names: Sequence[str], where: str = "") -> list[Run]:
+    """The named runs, or those of the store that fit a condition; at least one."""
+    if not names and not where:
+        raise SpecError('Name at least one run, or choose some with --where "...".')
+    runs = [store.get(name) for name in names]
+    if where:
+        fitting = _fitting(store, where)
+        chosen = [run.id for run in runs if run.id in fitting] if names else fitting
+        runs = [store.get(name) for name in chosen]
+        if not runs:
+            raise SpecError(f"No run of {store.root} fits {where!r}.")
+    return runs
+
+
+def _fitting(store: Store, where: str) -> list[str]:
+    """Names of the runs that fit a condition."""
+    return list(store.sql(f"select run from runs where {where}")["run"])
+
+
+def do_runs(options: known.Runs) -> int:
+    from grokscope.store import Store
+    from grokscope.terminal import frame_table, outcome_table, say
+
+    if options.sql and options.where:
+        raise SpecError("Give --where or --sql, not both.")
+    store = Store(options.store)
+    frame = store.table()
+    empty = not len(frame)
+    if not empty:
+        sorting = options.sort, options.reverse
+        frame = store.sql(options.sql) if options.sql else _sorted(frame, *sorting)
+        if options.where:
+            frame = frame.filter(frame["run"].is_in(_fitting(store, options.where)))
+    for path, sentence in store.left_out.items():
+        print(plain(f"Left out: {path}: {sentence}"), file=sys.stderr)
+    if empty:
+        if not options.json:
+            print(plain(f"No runs in {store.root}. `grokscope train` makes some."))
+        return 0
+    frame = frame if options.limit is None else frame.head(options.limit)
+    if options.json:
+        print(plain(frame.write_ndjson()), end="")
+    elif options.sql:
+        say(frame_table(frame))
+    elif len(frame):
+        say(outcome_table([store.get(name) for name in frame["run"]], dated=True))
+    else:
+        print("No run fits.")
+    return 0
+
+
+def _sorted(frame: pl.DataFrame, column: str, reverse: bool) -> pl.DataFrame:
+    name = column.replace(".", "_")
+    if name not in frame.columns:
+        raise SpecError(f"There is no column {name!r} to sort by.{suggest(name, frame.columns)}")
+    return frame.sort(name, descending=reverse, nulls_last=True, maintain_order=True)
+
+
+def do_show(options: known.Show) -> int:
+    from grokscope.spec import to_dict
+    from grokscope.store import Store
+    from grokscope.terminal import say, show_run
+
+    run = Store(options.store).get(options.run)
+    if options.json:
+        data = {
+            "run": run.id,
+            **run.annotation._asdict(),
+            "spec": to_dict(run.about),
+            "outcome": run.outcome if run.ended else None,
+            "provenance": run.provenance if run.ended else None,
+        }
+        print(json.dumps(data, indent=1))
+    else:
+        say(*show_run(run))
+    return 0
+
+
+def do_diff(options: known.Diff) -> int:
+    from grokscope.store import Store
+    from grokscope.terminal import diff_table, say
+
+    store = Store(options.store)
+    say(diff_table(store.get(options.first), store.get(options.second)))
+    return 0
+
+
+def do_name(options: known.Name) -> int:
+    from grokscope.store import Store
+
+    store = Store(options.store)
+    run = store.get(options.run)
+    run.annotate(name=options.name)
+    print(f"{run.id} {f'is now {options.name!r}' if options.name else 'has no name any more'}.")
+    return 0
+
+
+def do_tag(options: known.Tag) -> int:
+    from grokscope.store import Store
+
+    if not options.add and not options.remove:
+        raise SpecError("Give tags with --add or --remove.")
+    for run in select_runs(Store(options.store), options.runs, options.where):
+        said = run.annotate(tag=options.add, untag=options.remove)
+        print(plain(f"{run.id}  {', '.join(said.tags) or 'no tags'}"))
+    return 0
+
+
+def do_note(options: known.Note) -> int:
+    from grokscope.store import Store
+
+    Store(options.store).get(options.run).annotate(note=options.text)
+    return 0
+
+
+def do_remove(options: known.Remove) -> int:
+    from grokscope.store import Store, describe
+
+    store = Store(options.store)
+    if options.empty_trash:
+        if options.runs or options.where:
+            raise SpecError("--empty-trash takes no runs: it deletes all that is in the trash.")
+        if _agreed(f"Delete all in {store.root / 'trash'} for good?", options.yes):
+            store.empty_trash()
+        return 0
+    runs = select_runs(store, options.runs, options.where)
+    for run in runs:
+        print(plain(f"{run.id}  {run.status:<9} {describe(run.about)}"))
+    needed = {name: run.id for run in store.runs() for name in run.about.needs()}
+    for run in runs:
+        if run.id in needed:
+            print(f"Run {needed[run.id]} names {run.id} as its teacher, source or parent.")
+    if not _agreed(f"Move {len(runs)} of the store's runs to its trash?", options.yes):
+        return 0
+    for run in runs:
+        print(store.discard(run))
+    print("To undo, move a directory back under its 16 digits.")
+    return 0
+
+
+def _agreed(question: str, yes: bool) -> bool:
+    if yes:
+        return True
+    if not sys.stdin.isatty():
+        raise SpecError(f"{question} Nobody is there to ask; add --yes.")
+    return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
+
+
+def do_export(options: known.Export) -> int:
+    import polars as pl
+
+    from grokscope.store import Store
+    from grokscope.store.files import write_file
+
+    targets = {"csv": options.csv, "parquet": options.parquet, "json": options.json}
+    if not any(targets.values()):
+        raise SpecError("Name a file: --csv FILE, --parquet FILE or --json FILE.")
+    store = Store(options.store)
+    frame = store.table()
+    if options.runs or options.where:
+        runs = select_runs(store, options.runs, options.where)
+        frame = frame.filter(frame["run"].is_in([run.id for run in runs]))
+    if options.curves:
+        parts = [
+            store.get(name).curve.select(pl.lit(name).alias("run"), pl.all())
+            for name in frame["run"]
+        ]
+        frame = pl.concat(parts, how="diagonal_relaxed") if parts else pl.DataFrame()
+    for kind, path in targets.items():
+        if path is None:
+            continue
+        buffer = io.BytesIO()
+        if kind == "csv":
+            # CSV has no lists: a column of them would have to be a text.
+            frame.select(pl.exclude(pl.List, pl.Struct)).write_csv(buffer)
+        elif kind == "parquet":
+            frame.write_parquet(buffer)
+        else:
+            frame.write_ndjson(buffer)
+        print(write_file(path, buffer.getvalue()))
+    return 0
+
+
+def do_figure(options: known.Figure) -> int:
+    from grokscope.api import plot
+    from grokscope.draw.charts import KINDS
+    from grokscope.pages.files import save_chart
+    from grokscope.store import Store
+
+    if options.kind == "help":
+        width = max(map(len, KINDS))
+        print("\n".join(f"{kind:<{width}}  {what}" for kind, what in KINDS.items()))
+        return 0
+    if options.kind not in KINDS:
+        raise SpecError(f"There is no figure {options.kind!r}.{suggest(options.kind, KINDS)}")
+    runs = select_runs(Store(options.store), options.runs, options.where)
+    chart = plot(
+        runs,
+        options.kind,
+        measure=options.measure,
+        x=options.x,
+        y=options.y,
+        log=options.log,
+        title=options.title,
+        width=options.width,
+        height=options.height,
+    )
+    save_chart(chart, options.out)
+    print(options.out)
+    return 0
+
+
+def do_report(options: known.Report) -> int:
+    from grokscope.pages.reading import group_runs
+    from grokscope.pages.run import write_page
+    from grokscope.store import Store
+
+    runs = select_runs(Store(options.store), options.runs, options.where)
+    write_page(options.out, group_runs(runs), title=options.title)
+    print(options.out)
+    return 0
+
+
+def do_recipes(options: known.Recipes) -> int:
+    from grokscope.spec import RECIPES, find_recipe, to_toml
+
+    if options.name:
+        print(to_toml(find_recipe(options.name)) or "# every field has its default", end="")
+        return 0
+    for name, (what, _) in RECIPES.items():
+        print(f"{name:<14} {what}")
+    return 0
+
+
+def do_columns(options: known.Columns) -> int:
+    from grokscope.draw.glossary import columns
+    from grokscope.terminal import plain_table, say
+
+    rows = [(name, what) for name, what in columns().items() if options.name in name]
+    if not rows:
+        raise SpecError(f"No column has {options.name!r} in its name.")
+    if options.markdown:
+        print("# Columns\n\n*Made by `grokscope columns --markdown`; not edited by hand.*\n")
+        print("| column | what it is |\n|---|---|")
+        print("\n".join(f"| `{name}` | {what.replace('|', '¦')} |" for name, what in rows))
+        return 0
+    table = plain_table("column", "what it is")
+    for row in rows:
+        table.add_row(*row)
+    say(table)
+    return 0
