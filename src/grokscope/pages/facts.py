@@ -128,9 +128,9 @@ def _best(readings: Sequence[Reading], goal: str) -> list[str]:
         return []
     columns = [r.curve[found[0]].drop_nans() for r in readings if found[0] in r.curve.columns]
     values = [float(column.max()) for column in columns if len(column)]  # type: ignore[arg-type]
-    return [f"The best {measure_of(found[0]).noun} reached was {share(max(values))}."] * bool(
-        values
-    )
+    if not values:
+        return []
+    return [f"The best {measure_of(found[0]).noun} reached was {share(max(values))}."]
 
 
 def compare(first: Arm, second: Arm) -> str:
