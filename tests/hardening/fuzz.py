@@ -44,12 +44,7 @@ TEXTS = (
 )
 NUMBERS = (0, 1, -1, 3, 2**31, 2**63, 10**400, 1e308, -0.0, 1e-320, float("inf"), float("nan"))
 CODES = (0, 2, 3, 4)
-LONG = (
-    "demo",
-    "lab",
-    "reproduce",
-    "statistics",
-)  # commands that work for minutes, or until stopped
+LONG = ("demo", "lab", "reproduce", "statistics")  # work for minutes, or until stopped
 
 
 def value(draw: random.Random, depth: int = 0) -> Any:

@@ -321,7 +321,7 @@ class Observer:
 
     def finish_at(self, step: int, batch: Any = None) -> Run | None:
         """Finish, with a last row at `step`."""
-        if self.active and not self._has(step):
+        if self.active and (not self.rows or self.rows[-1]["epoch"] < step):
             self.measure(step, batch)
         return self.finish()
 
