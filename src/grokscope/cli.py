@@ -9,9 +9,10 @@ import json
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import tyro
 
@@ -20,6 +21,12 @@ from grokscope import options as known
 from grokscope.errors import GrokscopeError, SpecError, plain, suggest
 from grokscope.spec import RunSpec, field_type, flatten, load_source, sweep, to_dict
 from grokscope.spec.reading import check_sweep
+
+if TYPE_CHECKING:
+    from grokscope.store import Moment, Store
+
+MOST_LISTED = 50  # runs that `grokscope runs` shows, the newest of them
+FOLLOW_SECONDS = 0.5
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -186,35 +193,62 @@ def do_lab(options: known.Lab) -> int:
 
 def do_runs(options: known.Runs) -> int:
     from grokscope.store import Store
+
+    if options.sql and (options.where or options.follow):
+        raise SpecError(f"Give --sql or {'--where' if options.where else '--follow'}, not both.")
+    store = Store(options.store)
+    seen = store.changes().until if options.follow else None  # before it is listed: none is missed
+    _list_runs(store, options)
+    if seen is not None:
+        with contextlib.suppress(KeyboardInterrupt):
+            _follow(store, seen, options)
+    return 0
+
+
+def _list_runs(store: Store, options: known.Runs) -> None:
     from grokscope.terminal import frame_table, outcome_table, say
 
-    if options.sql and options.where:
-        raise SpecError("Give --where or --sql, not both.")
-    store = Store(options.store)
-    runs = store.runs()
+    columns = "*" if options.json else "run"
+    table = store.table()
     for path, sentence in store.left_out.items():
         print(plain(f"Left out: {path}: {sentence}"), file=sys.stderr)
-    if not runs:
+    if not len(table):
         if not options.json:
             print(f"No runs in {store.root}. `grokscope train` makes some.")
-        return 0
-    if not options.sql and not options.where:
-        if options.json:
-            print(plain(store.table().write_ndjson()), end="")
-        else:
-            say(outcome_table(runs))
-        return 0
-    columns = "*" if options.json else "run"
-    frame = store.sql(options.sql or f"select {columns} from runs where {options.where}")
+        return
+    if options.sql or options.where:
+        table = store.sql(options.sql or f"select {columns} from runs where {options.where}")
     if options.json:
-        print(plain(frame.write_ndjson()), end="")
+        print(plain(table.write_ndjson()), end="")
     elif options.sql:
-        say(frame_table(frame))
-    elif len(frame):
-        say(outcome_table([store.get(name) for name in frame["run"]]))
+        say(frame_table(table))
+    elif len(table):
+        say(outcome_table(store.newest(table["run"], MOST_LISTED)))
+        if len(table) > MOST_LISTED:
+            print(
+                f"These are the {MOST_LISTED} newest of {len(table):,} runs. --where narrows them "
+                "down, --json writes all."
+            )
     else:
         print("No run fits.")
-    return 0
+
+
+def _follow(store: Store, seen: Moment, options: known.Runs) -> None:
+    """A line per run that has changed, as soon as it has."""
+    from grokscope.terminal import tell_row
+
+    condition = f" where {options.where}" if options.where else ""
+    while True:
+        changes = store.changes(seen)
+        seen = changes.until
+        table = store.sql(f"select * from runs{condition}", changes.changed)
+        for row in table.iter_rows(named=True):
+            with contextlib.suppress(GrokscopeError):  # it is gone, or was damaged just now
+                text = json.dumps(row, default=str) if options.json else tell_row(store, row)
+                print(plain(text), flush=True)
+        for name in sorted(changes.gone) if not options.json else ():
+            print(f"{name[:8]}  gone", flush=True)
+        time.sleep(FOLLOW_SECONDS)
 
 
 def do_show(options: known.Show) -> int:

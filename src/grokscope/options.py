@@ -100,6 +100,8 @@ class Runs(InStore):
     """A whole query over the tables `runs` and `curves`."""
     json: bool = False
     """One JSON object per row instead of a table."""
+    follow: bool = False
+    """Go on with a line for every run that begins, advances or ends, until Ctrl-C."""
 
 
 @dataclass(kw_only=True)

@@ -22,7 +22,7 @@ from grokscope.engine.events import Event
 from grokscope.errors import plain
 from grokscope.pages.labels import label_specs
 from grokscope.spec import ObservedSpec, Spec, flatten
-from grokscope.store import Run, describe
+from grokscope.store import CURVE, Run, Store, describe
 from grokscope.store.run import shorten
 
 if TYPE_CHECKING:
@@ -246,6 +246,22 @@ def _outcome_table(
         first = names.get(run.id) or run.id[:8]
         table.add_row(first, *values, *cells, *[""] * (len(columns) - len(cells)))
     return table
+
+
+def tell_row(store: Store, row: Mapping[str, Any]) -> str:
+    """One run in a line, as `grokscope runs --follow` writes it."""
+    run = store.get(row["run"])
+    words = [f"{run.id[:8]}  {row['status'] if run.ended else 'at'}"]
+    if not run.ended:
+        rows = run.curve["epoch"] if (run.path / CURVE).exists() else [0]
+        words[0] += f" {rows[-1]:,} of {run.about.training.epochs:,}"
+    words += [f"{n} at {row[n]:,}" for n in _events(run) if row[n] is not None]
+    words += [f"{FINAL[n][0]} {row[n]:{FINAL[n][1]}}" for n in FINAL if row.get(n) is not None]
+    return f"{', '.join(words)}  {describe(run.about)}"
+
+
+def _events(run: Run) -> list[str]:
+    return [rule.name for rule in run.about.events()]
 
 
 def _in_common(specs: Sequence[Spec]) -> str:

@@ -26,6 +26,7 @@ from grokscope.parts import load, refer, trusting
 from grokscope.spec import KINDS, Spec, read_spec
 from grokscope.store import Store
 from grokscope.store.run import RESUME
+from grokscope.store.store import is_ours
 
 Execution = Literal["auto", "one-by-one", "vmap"]
 
@@ -64,11 +65,7 @@ def make_order(
     probe: str = "",
     trust: bool = False,
 ) -> Order:
-    own = {
-        spec.kind_name: refer(type(spec))
-        for spec in specs
-        if not type(spec).__module__.startswith("grokscope.spec")
-    }
+    own = {spec.kind_name: refer(type(spec)) for spec in specs if not is_ours(spec)}
     return Order(str(store.root), [spec.to_dict() for spec in specs], execution, probe, own, trust)
 
 

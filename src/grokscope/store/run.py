@@ -26,6 +26,11 @@ SPEC, OUTCOME, PROVENANCE = "spec.json", "outcome.json", "provenance.json"
 SNAPSHOTS, PROBES = "snapshots", "probes"
 
 
+def is_id(name: str) -> bool:
+    """May a directory of this name be a run?"""
+    return len(name) == 16 and all(c in "0123456789abcdef" for c in name)
+
+
 class Run:
     """One entry of a store. Files are read when asked for, and what they hold is checked."""
 

@@ -1,6 +1,7 @@
 """Runs on disk: a directory per run, named by the hash of its spec.
 
     grokscope-store.json   the marker of a store, with the version of its format
+    .index/runs            a cache of what the runs say (see `index`)
     ID/spec.json           what was asked
     ID/curve.parquet       a row per logged epoch
     ID/weights.safetensors the final weights
@@ -22,7 +23,7 @@ import os
 import re
 import secrets
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from itertools import takewhile
 from pathlib import Path
@@ -34,6 +35,7 @@ from grokscope.errors import GrokscopeError, SpecError, StoreError, suggest
 from grokscope.spec import Spec, flatten
 from grokscope.store import files
 from grokscope.store.contents import check_provenance
+from grokscope.store.feed import Changes, Moment, find_changes
 from grokscope.store.files import (
     FORMAT,
     TEMPORARY,
@@ -51,6 +53,7 @@ from grokscope.store.files import (
     write_curve,
     write_json,
 )
+from grokscope.store.index import INDEX, WRITTEN, Index, make_frame, without_bookkeeping
 from grokscope.store.run import (
     CURVE,
     OUTCOME,
@@ -61,6 +64,7 @@ from grokscope.store.run import (
     SPEC,
     WEIGHTS,
     Run,
+    is_id,
 )
 
 if TYPE_CHECKING:
@@ -117,6 +121,7 @@ class Store:
         self.root = Path(root) if root is not None else default_root()
         self.left_out: dict[Path, str] = {}
         """Entries that the last listing could not read, and why."""
+        self._index = Index(self.root, self._read_row)
 
     def __repr__(self) -> str:
         return f"<Store {self.root}>"
@@ -128,29 +133,42 @@ class Store:
         if not self.root.is_dir():
             return []
         with os.scandir(self.root) as entries:  # tells directories without asking for each
-            return sorted(entry.name for entry in entries if _is_id(entry.name) and entry.is_dir())
+            return sorted(entry.name for entry in entries if is_id(entry.name) and entry.is_dir())
 
     def runs(self) -> list[Run]:
         """Every run that can be read; what cannot is named in `left_out`."""
-        return [run for run, _ in self._read_all()]
+        return [self._run(name) for name in self._look()["run"]]
 
-    def _read_all(self) -> list[tuple[Run, dict[str, Any]]]:
-        """Every readable run with its outcome, which is empty while there is none. Each file is
-        read once."""
+    def newest(self, names: Collection[str], count: int) -> list[Run]:
+        """The `count` of these runs that ended last, or had not ended at the last listing; the
+        newest last."""
+        import polars as pl
+
+        seen = self._index.frame.filter(pl.col("run").is_in(list(names)))
+        when = pl.when(pl.col(WRITTEN) == 0).then(2**62).otherwise(pl.col(WRITTEN))
+        return [self._run(name) for name in seen.sort(when, "run")["run"].tail(count)]
+
+    def changes(self, since: Moment | None = None) -> Changes:
+        """Runs that are new or have new rows, and those that are gone, without reading what is old:
+        `changes = store.changes(changes.until)`. The first call finds every run."""
+        return find_changes(self.root, since or Moment())
+
+    def _look(self) -> pl.DataFrame:
+        """A row per readable run. What has not changed since the last look is not read again."""
         self._is_marked()
-        found = []
-        self.left_out = {}
-        for run in map(self._run, self.ids()):
-            try:
-                run.about.events()
-                found.append((run, run.outcome if run.ended else {}))
-            except GrokscopeError as error:
-                self.left_out[run.path] = str(error)
+        found = self._index.look(self.ids())
+        self.left_out = {self.root / n: why for n, why in self._index.left_out.items()}
         return found
+
+    def _read_row(self, name: str) -> tuple[dict[str, Any], bool]:
+        """The row of a run, checked, and whether other processes could read it as well."""
+        run = self._run(name)
+        row = _table_row(run, run.outcome if run.ended else {})
+        return row, is_ours(run.about)
 
     def get(self, name: str) -> Run:
         """The run with this name, or the only one that starts with it."""
-        if _is_id(name) and (self.root / name).is_dir():
+        if is_id(name) and (self.root / name).is_dir():
             return self._run(name)
         found = [i for i in self.ids() if i.startswith(name)] if name else []
         if not found:
@@ -166,18 +184,18 @@ class Store:
         """The entry of a spec, present or not."""
         return self._run(spec.id)
 
-    def table(self) -> pl.DataFrame:
+    def table(self, names: Iterable[str] | None = None) -> pl.DataFrame:
         """A row per run: status, event times, final measures, and every field of the spec under
-        its name with underscores (`prior_strength`)."""
-        import polars as pl
+        its name with underscores (`prior_strength`). With `names`, of those that can be read."""
+        if names is None:
+            return without_bookkeeping(self._look())
+        rows = []
+        for name in names:
+            with contextlib.suppress(GrokscopeError):
+                rows.append(self._read_row(name)[0])
+        return make_frame(rows)
 
-        return pl.DataFrame(
-            [_table_row(run, outcome) for run, outcome in self._read_all()],
-            infer_schema_length=None,
-            strict=False,  # settings of watched runs may be a number here and a text there
-        )
-
-    def sql(self, query: str) -> pl.DataFrame:
+    def sql(self, query: str, names: Iterable[str] | None = None) -> pl.DataFrame:
         """SQL over two tables: `runs` (see `table`) and `curves` (every row, with its `run`)."""
         import polars as pl
 
@@ -185,14 +203,16 @@ class Store:
             raise SpecError(
                 f"The query names {reader[0]}; it may ask the tables runs and curves, no files."
             )
-        read = self._read_all()
-        rows = [_table_row(run, outcome) for run, outcome in read]
-        frames = {"runs": pl.LazyFrame(rows, infer_schema_length=None, strict=False)}
+        table = self.table(names)
+        if names is not None and not len(table):
+            return table
+        frames = {"runs": table.lazy()}
         # Most queries ask for no curve, and reading all takes longer than the rest. They are read
         # here, one by one: Polars scans a thousand files with a thread each, and warns of it.
+        wanted = len(table) and re.search(r"\bcurves\b", query, re.IGNORECASE)
         curves = [
             run.curve.select(pl.lit(run.id).alias("run"), pl.all())
-            for run, _ in (read if re.search(r"\bcurves\b", query, re.IGNORECASE) else [])
+            for run in map(self._run, table["run"] if wanted else ())
             if (run.path / CURVE).exists()
         ]
         if curves:
@@ -362,9 +382,9 @@ class Store:
             raise StoreError(f"{self.root} is no store: it has no {MARKER} and no runs.")
         defects = self._remove_leftovers(self.root)
         for path in sorted(self.root.iterdir()):
-            if path.name in (LOCKS, ASIDE, MARKER):
+            if path.name in (LOCKS, INDEX, ASIDE, MARKER):
                 continue
-            if path.is_dir() and _is_id(path.name):
+            if path.is_dir() and is_id(path.name):
                 defects += self._check_entry(self._run(path.name), set_aside)
             else:
                 # Without a marker this may be a folder that only looks like a store.
@@ -471,6 +491,11 @@ def _table_row(run: Run, outcome: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def is_ours(spec: Spec) -> bool:
+    """Is it of a kind that every process knows, not one of the user's own?"""
+    return type(spec).__module__.startswith("grokscope.spec")
+
+
 def _leftovers(folder: Path) -> list[Path]:
     """Half-written files of ours."""
     places = [folder, *(folder / name for name in (SNAPSHOTS, PROBES))]
@@ -493,10 +518,6 @@ def _lacks_snapshot(run: Run, sums: Mapping[str, str], until: int) -> str:
 
 def _snapshot_names(run: Run) -> list[str]:
     return [_snapshot_name(epoch) for epoch in run.snapshots]
-
-
-def _is_id(name: str) -> bool:
-    return len(name) == 16 and all(c in "0123456789abcdef" for c in name)
 
 
 def _is_spec_of(run: Run) -> bool:
