@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import resource
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -23,6 +24,7 @@ from grokscope.store import Run, Store
 from grokscope.store.files import write_json
 from grokscope.store.run import CURVE, OUTCOME, PROVENANCE, SPEC, WEIGHTS
 
+MOST_LINKS = 30_000  # to one file, half of what ext4 allows
 QUESTIONS: dict[str, list[str]] = {
     "runs": [],
     "runs --where": ["--where", "seed < 5 and grokked is null"],
@@ -33,13 +35,17 @@ QUESTIONS: dict[str, list[str]] = {
 
 def multiply(like: Run, seeds: range) -> None:
     """Entries that listings cannot tell from trained ones."""
-    outcome = {**like.outcome}
+    outcome, source = like.outcome, like.path
     for seed in seeds:
         spec = like.spec.replace(seed=seed)
         folder = like.path.parent / spec.id
         folder.mkdir()
+        if seed % MOST_LINKS == 0:
+            source = folder
         for name in (CURVE, WEIGHTS, PROVENANCE):
-            os.link(like.path / name, folder / name)
+            (shutil.copyfile if source == folder else os.link)(
+                (like.path if source == folder else source) / name, folder / name
+            )
         write_json(folder / SPEC, spec.to_dict())
         write_json(folder / OUTCOME, outcome, sealed=True)
 

@@ -28,6 +28,10 @@ class StoreError(GrokscopeError):
     exit_code = 3
 
 
+class LeaseLost(StoreError):
+    """Another process works on the run by now."""
+
+
 class TrainingError(GrokscopeError):
     """Training ended without every run being finished."""
 

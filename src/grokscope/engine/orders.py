@@ -21,7 +21,7 @@ from typing import Any, Literal
 
 from grokscope import interrupts
 from grokscope.engine.events import Event, Sink
-from grokscope.errors import GrokscopeError, StoreError, TrainingError
+from grokscope.errors import GrokscopeError, LeaseLost, StoreError, TrainingError
 from grokscope.parts import load, refer, trusting
 from grokscope.spec import KINDS, Spec, read_spec
 from grokscope.store import Store
@@ -201,6 +201,8 @@ def _train_free(specs: Sequence[Spec], store: Store, sink: Sink) -> dict[str, Ex
             some, members, begun = zip(*batch, strict=True)
             try:
                 train_group(some, form, members, begun, store, sink)
+            except LeaseLost as error:  # it is in other hands; the rest of the batch resumes
+                sink(Event("warned", some[0].id, message=str(error)))
             except Exception as error:
                 refused |= {spec.id: error for spec in some if not store.find(spec).ended}
     return refused

@@ -10,8 +10,8 @@
     ID/outcome.json        what became of it, with everyone's checksums; its presence means ended
     ID/resume.safetensors  only while a run is under way: state, curve and provenance, sealed
 
-Every file appears by an atomic rename, nothing is pickled, and a run under way is held by an
-operating-system lock that dies with its process. What outcome.json vouches for is on the disk
+Every file appears by an atomic rename, nothing is pickled, and a run under way is held by a lease
+(see `leases`). What outcome.json vouches for is on the disk
 before it. The store never deletes what it did not write.
 """
 
@@ -22,9 +22,8 @@ import json
 import os
 import re
 import secrets
-import socket
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -47,13 +46,13 @@ from grokscope.store.files import (
     read_arrays,
     read_bytes,
     read_facts,
-    read_json,
     sync_all,
     write_arrays,
     write_curve,
     write_json,
 )
 from grokscope.store.index import INDEX, WRITTEN, Index, make_frame, without_bookkeeping
+from grokscope.store.leases import Holder, Leases
 from grokscope.store.run import (
     CURVE,
     OUTCOME,
@@ -93,27 +92,6 @@ class Defect:
     """Where `verify` put it."""
 
 
-@dataclass(frozen=True)
-class Holder:
-    """The process that works on a run; of worker processes, their master and themselves."""
-
-    process: int
-    host: str
-    worker: int = field(compare=False)
-
-    def __str__(self) -> str:
-        return f"process {self.process} on {self.host}"
-
-    @property
-    def ours(self) -> bool:
-        return self == this_process()
-
-
-def this_process() -> Holder:
-    worker = os.getpid()
-    return Holder(int(os.environ.get("GROKSCOPE_MASTER", worker)), socket.gethostname(), worker)
-
-
 class Store:
     """A directory of runs, safe for several processes at once."""
 
@@ -122,6 +100,7 @@ class Store:
         self.left_out: dict[Path, str] = {}
         """Entries that the last listing could not read, and why."""
         self._index = Index(self.root, self._read_row)
+        self._leases = Leases(self.root / LOCKS)
 
     def __repr__(self) -> str:
         return f"<Store {self.root}>"
@@ -226,40 +205,41 @@ class Store:
 
     @contextlib.contextmanager
     def claim(self, name: str) -> Iterator[bool]:
-        """Hold a run for this process; False if another one has it (see `holder`)."""
-        import filelock
-
+        """Hold a run for this process; False if another one has it (see `holder`). What is written
+        through this store meanwhile raises `LeaseLost` once somebody had to take over."""
         with disk_sentences(self.root):
-            make_directory(self.root / LOCKS)
-            lock = filelock.FileLock(self.root / LOCKS / f"{name}.lock")
-            try:
-                lock.acquire(blocking=False)
-            except filelock.Timeout:
-                mine = False
-            else:
-                mine = True
+            lease = self._leases.take(name)
         try:
-            if mine:
-                with contextlib.suppress(OSError):  # it only helps those who wait
-                    note = json.dumps(asdict(this_process()))
-                    (self.root / LOCKS / f"{name}.json").write_text(note)
-            yield mine
+            if lease is not None and lease.follows:
+                with disk_sentences(self.root):
+                    self._remove_leftovers(self.root / name)
+            yield lease is not None
         finally:
-            if mine:
-                lock.release()
+            if lease is not None:
+                self._leases.give_back(name)
 
     def holder(self, name: str) -> Holder | None:
-        """Who has, or last had, a run that could not be claimed."""
+        """Who has a run that could not be claimed, or had it when they died."""
+        return self._leases.holder(name)
+
+    def is_held(self, name: str) -> bool:
+        return self._leases.is_held(name)
+
+    @contextlib.contextmanager
+    def _writing(self, name: str) -> Iterator[None]:
+        """Within, nothing appears in a run that somebody else has taken over; disk trouble becomes
+        a sentence."""
+        token = files.FENCE.set(self._leases.fence(name))
         try:
-            note = read_json(self.root / LOCKS / f"{name}.json")
-            return Holder(int(note["process"]), str(note["host"]), int(note["worker"]))
-        except (StoreError, KeyError, TypeError, ValueError):
-            return None
+            with disk_sentences(self.root):
+                yield
+        finally:
+            files.FENCE.reset(token)
 
     def begin(self, spec: Spec) -> Run:
         """The entry of a run that is about to be trained."""
         run = self._run(spec.id)
-        with disk_sentences(self.root):
+        with self._writing(run.id):
             make_directory(self.root)
             if not self._is_marked():
                 write_json(self.root / MARKER, {"format": FORMAT}, durable=True)
@@ -281,7 +261,7 @@ class Store:
         """A resume point: state, curve and provenance in one file, so that it is whole or not
         there, after a power loss too. Curve and provenance lie beside it for readers. A training
         loop of the user's own keeps its `state` itself, so there the curve has to last."""
-        with disk_sentences(self.root):
+        with self._writing(run.id):
             write_curve(run.path / CURVE, curve, durable=state is None)
             write_json(run.path / PROVENANCE, provenance, sealed=True)
             if state is None:
@@ -333,7 +313,7 @@ class Store:
         return state, curve, segments
 
     def save_snapshot(self, run: Run, epoch: int, weights: Mapping[str, np.ndarray]) -> None:
-        with disk_sentences(self.root):
+        with self._writing(run.id):
             make_directory(run.path / SNAPSHOTS)
             name = _snapshot_name(epoch)
             run.kept[name] = write_arrays(run.path / name, weights, durable=True)
@@ -348,7 +328,7 @@ class Store:
     ) -> None:
         """Everything, the outcome last: a run that has one is whole, and on the disk. The sums are
         of what was meant to be written. `weights` may be None for a model of the user's own."""
-        with disk_sentences(self.root):
+        with self._writing(run.id):
             sums = {SPEC: checksum(run.path / SPEC), **run.kept}
             sums[CURVE] = write_curve(run.path / CURVE, curve)
             if weights is not None:
