@@ -23,6 +23,7 @@ from grokscope.spec import RunSpec, field_type, flatten, load_source, sweep, to_
 from grokscope.spec.reading import check_sweep
 
 if TYPE_CHECKING:
+    from grokscope.engine.executors import Executor
     from grokscope.store import Moment, Store
 
 MOST_LISTED = 50  # runs that `grokscope runs` shows, the newest of them
@@ -146,12 +147,19 @@ def do_train(options: known.Train) -> int:
             store,
             processes=options.processes,
             execution=options.execution,
+            executor=_executor(options.on),
             sinks=watch,
             trust=options.trust,
         )
     if not options.quiet:
         say(outcome_table(runs, fields=list(over)))
     return 4 if any(run.status == "failed" for run in runs) else 0
+
+
+def _executor(text: str) -> Executor | None:
+    from grokscope.engine.executors import parse_executor
+
+    return parse_executor(text) if text else None
 
 
 def do_demo(options: known.Demo) -> int:
@@ -372,7 +380,9 @@ def do_reproduce(options: known.Reproduce) -> int:
                 return 0
             if not options.dry_run:
                 with Watch(work.trained, quiet=options.quiet) as watch:
-                    base, refused = carry_out(paper, work, store, results, base, sinks=watch)
+                    base, refused = carry_out(
+                        paper, work, store, results, base, watch, _executor(options.on)
+                    )
                 failed += sum(store.find(spec).status == "failed" for spec in work.specs)
             if refused is not None or options.seeds is not None:
                 break

@@ -33,6 +33,8 @@ class Train(InStore):
     """Worker processes. Default: one per core where that pays."""
     execution: Literal["auto", "one-by-one", "vmap"] = "auto"
     """How runs of equal shape are trained."""
+    on: str = ""
+    """A cluster, with options: slurm:workers=20,partition=long or ray (docs/clusters.md)."""
     quiet: bool = False
     """Print nothing but errors."""
     dry_run: bool = False
@@ -182,6 +184,8 @@ class Reproduce(InStore):
     """Train every run that the store lacks, even if the tables have it."""
     train: bool = True
     """`--no-train` only remakes the pages from the tables."""
+    on: str = ""
+    """A cluster, with options: slurm:workers=20,partition=long or ray (docs/clusters.md)."""
     quiet: bool = False
     """Print nothing but errors."""
 

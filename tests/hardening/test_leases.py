@@ -1,4 +1,4 @@
-"""Leases: one holder, a successor when it dies or falls silent, and no harm by one that wakes up."""
+"""Leases: one holder, a successor when it dies or falls silent, no harm by one that wakes up."""
 
 from __future__ import annotations
 

@@ -49,6 +49,8 @@ class Order:
     """Kinds of runs that the package does not know, and where their spec classes are."""
     trust: bool = False
     """May parts be loaded that only the store names?"""
+    stay: bool = True
+    """When others do all that is left: wait for them, to succeed one that dies; else go."""
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -80,7 +82,7 @@ def carry_out(order: Order, sink: Sink) -> None:
             take_all([store.find(spec) for spec in specs], order.probe, store)
         else:
             with interrupts.noticed():
-                _train_all(specs, store, sink, order.execution)
+                _train_all(specs, store, sink, order.execution, order.stay)
 
 
 def read_specs(order: Order) -> list[Spec]:
@@ -100,7 +102,9 @@ def resolve(execution: Execution) -> Execution:
     return BY_BACKEND.get(jax.default_backend(), "vmap") if execution == "auto" else execution
 
 
-def _train_all(specs: Sequence[Spec], store: Store, sink: Sink, execution: Execution) -> None:
+def _train_all(
+    specs: Sequence[Spec], store: Store, sink: Sink, execution: Execution, stay: bool
+) -> None:
     execution = resolve(execution)
     left = {spec.id: spec for spec in specs}
     told: set[str] = set()
@@ -113,6 +117,8 @@ def _train_all(specs: Sequence[Spec], store: Store, sink: Sink, execution: Execu
                 sink(refusal(left.pop(name), error))
         left = {name: spec for name, spec in left.items() if not store.find(spec).ended}
         if left and len(left) == before:  # all that is left is held by others
+            if not stay:
+                return
             for name in left.keys() - told:
                 _tell_wait(name, store, sink)
             told |= left.keys()

@@ -97,8 +97,7 @@ def _by_threads(
     for threads, some in groups.items():
         fitting = executor
         if threads is not None and threads != usual:
-            count = min(len(some), max(1, count_cores() // threads))
-            fitting = LocalProcesses(count, threads)
+            fitting = executor.with_threads(threads)  # type: ignore[attr-defined]
         found.append((fitting, some))
     return found
 

@@ -7,9 +7,9 @@ generation, removes the former, and then whatever its holder had half-written: c
 machines are never compared. On the same machine a holder that is dead is succeeded at once.
 
 A stale holder can do no harm (fencing). Files of a run are written under a temporary name and
-renamed, and in between the holder checks its lease (`files.replace_file`). If the temporary file was
-there before the successor cleared the directory, the rename finds nothing to rename; if it came
-later, the lease was gone by then, and the check fails.
+renamed, and in between the holder checks its lease (`files.replace_file`). If the temporary file
+was there before the successor cleared the directory, the rename finds nothing to rename; if it
+came later, the lease was gone by then, and the check fails.
 """
 
 from __future__ import annotations
@@ -208,15 +208,16 @@ def _make(path: Path, token: str) -> bool:
 
 
 def _read(path: Path) -> tuple[Holder | None, int | None]:
-    """Who holds a lease, None if it cannot be told, and its last beat; None if it is gone, or empty as
-    after a power loss. It is opened, since only then network file systems ask their server."""
+    """Who holds a lease, None if it cannot be told, and its last beat; None if it is gone, or empty
+    as after a power loss. It is opened: only then network file systems ask their server."""
     try:
         with open(path, "rb") as file:
             found = os.fstat(file.fileno())
             beat = found.st_mtime_ns if found.st_size else None
             data = json.loads(file.read(10_000))
-        numbers = {name: int(data.pop(name)) for name in ("process", "worker")}
-        return Holder(**numbers, **{name: str(value) for name, value in data.items()}), beat
+        texts = {name: str(data.get(name, "")) for name in ("place", "started", "image", "token")}
+        holder = Holder(int(data["process"]), str(data["host"]), int(data["worker"]), **texts)
+        return holder, beat
     except OSError as error:
         if error.errno in GONE:
             return None, None

@@ -33,7 +33,7 @@ import numpy as np
 from grokscope.errors import GrokscopeError, SpecError, StoreError, suggest
 from grokscope.spec import Spec, flatten
 from grokscope.store import files
-from grokscope.store.contents import check_provenance
+from grokscope.store.contents import FILE, check_provenance
 from grokscope.store.feed import Changes, Moment, find_changes
 from grokscope.store.files import (
     FORMAT,
@@ -46,6 +46,7 @@ from grokscope.store.files import (
     read_arrays,
     read_bytes,
     read_facts,
+    replace_file,
     sync_all,
     write_arrays,
     write_curve,
@@ -340,6 +341,26 @@ class Store:
             write_json(run.path / OUTCOME, ended, durable=True, sealed=True, after=kept)
             files.DISK.sync(run.path)
             files.DISK.remove(run.path / RESUME)
+
+    def receive(self, name: str, content: Mapping[str, bytes]) -> None:
+        """A run that was trained elsewhere: its files by name. It appears as a whole, checked."""
+        if self._run(name).ended:
+            return
+        staged = self._run(f"{LOCKS}/arrived-{secrets.token_hex(4)}/{name}")
+        with disk_sentences(self.root):
+            for part, data in content.items():
+                if part != OUTCOME and not FILE.fullmatch(part):
+                    raise StoreError(f"Run {name} came with {part!r}, which is no file of a run.")
+                make_directory((staged.path / part).parent)
+                replace_file(staged.path / part, data)
+            if (defect := self._check(staged)) is not None:
+                raise StoreError(f"Run {name} did not arrive whole: {defect.sentence}.")
+            sync_all([staged.path, *staged.path.rglob("*")])
+            if self._run(name).path.exists():
+                self.set_aside(self._run(name).path)
+            files.DISK.rename(staged.path, self.root / name)
+            files.DISK.sync(self.root)
+            staged.path.parent.rmdir()
 
     def set_aside(self, path: Path) -> Path:
         """Move something out of the way, into `set-aside`, without losing it."""
