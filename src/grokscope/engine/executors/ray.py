@@ -31,6 +31,7 @@ from grokscope.store.run import OUTCOME
 
 LOOK_SECONDS = 0.3
 MOST_FRUITLESS = 2  # rounds in a row that brought no run to its end
+SPARE = 10  # batches per worker that what is left makes at least
 TRIES = 3  # of a task whose node or process has died, before the round ends without it
 
 Files = Mapping[str, bytes]
@@ -143,24 +144,26 @@ class Ray:
 
 
 def make_batches(specs: Sequence[Spec], seconds: float, workers: int) -> list[list[Spec]]:
-    """Runs of equal form, which share a compiled program, in batches that take at most so long and
-    leave no worker without one. The longest first."""
-    from grokscope.engine.planning import expected_seconds  # which plans for executors
+    """Runs of equal form, which share a compiled program, in batches that are estimated to take at
+    most so long, the largest first. They become smaller as less is left, down to single runs:
+    estimates are rough, and nobody should wait for another's last batch."""
+    from grokscope.engine.planning import estimate_seconds  # which plans for executors
 
-    most = min(seconds, sum(map(expected_seconds, specs)) / workers)
-    forms: dict[str, list[Spec]] = defaultdict(list)
-    for spec in sorted(specs, key=expected_seconds, reverse=True):
-        forms[spec.family()].append(spec)
-    batches: list[list[Spec]] = []
-    for some in forms.values():
-        batch: list[Spec] = []
-        for spec in some:
-            if batch and sum(map(expected_seconds, [*batch, spec])) > most:
-                batches.append(batch)
-                batch = []
+    forms: dict[str, list[tuple[float, Spec]]] = defaultdict(list)
+    for spec in specs:
+        forms[spec.family()].append((estimate_seconds(spec), spec))
+    left = sum(each for some in forms.values() for each, _ in some)
+    batches: list[tuple[float, list[Spec]]] = []
+    for some in sorted(forms.values(), key=lambda some: -sum(each for each, _ in some)):
+        total, batch = 0.0, []
+        for each, spec in sorted(some, key=lambda pair: -pair[0]):
+            if batch and total + each > min(seconds, left / (SPARE * workers)):
+                batches.append((total, batch))
+                total, batch = 0.0, []
             batch.append(spec)
-        batches.append(batch)
-    return sorted(batches, key=lambda batch: -sum(map(expected_seconds, batch)))
+            total, left = total + each, left - each
+        batches.append((total, batch))
+    return [batch for _, batch in sorted(batches, key=lambda pair: -pair[0])]
 
 
 def work(
