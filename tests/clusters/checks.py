@@ -9,8 +9,8 @@ from collections.abc import Sequence
 import grokscope as gs
 
 
-def make_specs(count: int = 6, epochs: int = 20_000) -> list[gs.RunSpec]:
-    """Runs of some five seconds each on an idle machine."""
+def make_specs(count: int = 4, epochs: int = 4_000) -> list[gs.RunSpec]:
+    """Runs of a second or two on an idle machine."""
     spec = gs.find_recipe("smoke").replace(**{"training.epochs": epochs, "training.stop": "never"})
     return gs.sweep(spec, {"seed": range(count)})
 

@@ -77,9 +77,7 @@ def carry_out(order: Order, sink: Sink) -> None:
     specs, store = read_specs(order), Store(order.store)
     with trusting(order.trust):
         if order.probe:
-            from grokscope.probes import take_all
-
-            take_all([store.find(spec) for spec in specs], order.probe, store)
+            _probe_all(specs, store, order.probe, order.stay)
         else:
             with interrupts.noticed():
                 _train_all(specs, store, sink, order.execution, order.stay)
@@ -122,6 +120,24 @@ def _train_all(
             for name in left.keys() - told:
                 _tell_wait(name, store, sink)
             told |= left.keys()
+            time.sleep(POLL_SECONDS)
+
+
+def _probe_all(specs: Sequence[Spec], store: Store, probe: str, stay: bool) -> None:
+    """Each run is probed by whoever claims it, so that several workers share the work."""
+    from grokscope.probes import is_taken, take
+
+    left = [store.find(spec) for spec in specs]
+    while left := [run for run in left if not is_taken(run, probe)]:
+        held = 0
+        for run in left:
+            with store.claim(f"probe-{run.id}") as mine:
+                held += not mine
+                if mine:
+                    take(run, probe)
+        if held == len(left):
+            if not stay:
+                return
             time.sleep(POLL_SECONDS)
 
 

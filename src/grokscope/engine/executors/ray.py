@@ -31,7 +31,7 @@ from grokscope.store.run import OUTCOME
 
 LOOK_SECONDS = 0.3
 MOST_FRUITLESS = 2  # rounds in a row that brought no run to its end
-SPARE = 10  # batches per worker that what is left makes at least
+SPARE = 5  # batches per worker that what is left makes at least
 TRIES = 3  # of a task whose node or process has died, before the round ends without it
 
 Files = Mapping[str, bytes]
