@@ -15,9 +15,7 @@ def make_specs(count: int = 4, epochs: int = 4_000) -> list[gs.RunSpec]:
     return gs.sweep(spec, {"seed": range(count)})
 
 
-def assert_same_as_alone(
-    runs: Sequence[gs.Run], told: Sequence[gs.Event], store: gs.Store
-) -> None:
+def assert_same_as_alone(runs: Sequence[gs.Run], told: Sequence[gs.Event], store: gs.Store) -> None:
     """Each run has finished exactly once, to the bits that it has when it is trained alone."""
     ended = Counter(event.run for event in told if event.kind == "finished")
     resumed = sum(event.kind == "resumed" for event in told)

@@ -78,7 +78,7 @@ class Cluster:
         key = folder / "munge.key"
         key.write_bytes(os.urandom(1024))
         key.chmod(0o400)
-        os.chmod(folder, 0o755)  # noqa: S103  # munge wants its socket to be reached
+        os.chmod(folder, 0o755)  # munge wants its socket to be reached
         self.start(
             "munged",
             *("munged", "--foreground", "--force", f"--key-file={key}"),
@@ -100,8 +100,8 @@ class Cluster:
 
     def kill_node(self, name: str) -> None:
         """The daemon, and all that runs under it."""
-        pids = [self.daemons[name].pid, *steps_of(name)]
-        for pid in [*pids, *(child for pid in pids for child in children(pid))]:
+        roots = [self.daemons[name].pid, *steps_of(name)]
+        for pid in [*roots, *(child for root in roots for child in children(root))]:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, 9)
         self.daemons[name].wait()
@@ -185,7 +185,8 @@ def main() -> None:
         def tell(event: gs.Event) -> None:
             told.append(event)
             if event.kind != "advanced":
-                print(f"{time.monotonic() - began:5.1f} s  {event.run} {event.kind} {event.message}")
+                now = time.monotonic() - began
+                print(f"{now:5.1f} s  {event.run} {event.kind} {event.message}")
 
         runs = gs.train(specs, store, executor=executor, sinks=tell)
         print(f"{time.monotonic() - began:5.1f} s  all have ended")

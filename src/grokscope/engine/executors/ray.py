@@ -155,7 +155,8 @@ def make_batches(specs: Sequence[Spec], seconds: float, workers: int) -> list[li
     left = sum(each for some in forms.values() for each, _ in some)
     batches: list[tuple[float, list[Spec]]] = []
     for some in sorted(forms.values(), key=lambda some: -sum(each for each, _ in some)):
-        total, batch = 0.0, []
+        total = 0.0
+        batch: list[Spec] = []
         for each, spec in sorted(some, key=lambda pair: -pair[0]):
             if batch and total + each > min(seconds, left / (SPARE * workers)):
                 batches.append((total, batch))
