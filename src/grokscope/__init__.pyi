@@ -1,6 +1,6 @@
 from .api import extend, fork, plot, train
 from .bridge import watch
-from .engine import Event, Executor, InProcess, LocalProcesses, Order, Sink
+from .engine import Event, Executor, InProcess, LocalProcesses, Order, Ray, Sink, Slurm
 from .errors import GrokscopeError, SpecError, StoreError, TrainingError
 from .papers.structural_inference.certificates import certify
 from .probes.held_out import held_out_accuracy
@@ -40,9 +40,11 @@ __all__ = [
     "OptimiserSpec",
     "Order",
     "PriorSpec",
+    "Ray",
     "Run",
     "RunSpec",
     "Sink",
+    "Slurm",
     "Spec",
     "SpecError",
     "Store",

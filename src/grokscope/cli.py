@@ -11,7 +11,7 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import tyro
 
@@ -20,6 +20,9 @@ from grokscope import options as known
 from grokscope.errors import GrokscopeError, SpecError, plain, suggest
 from grokscope.spec import RunSpec, explain_idle, field_type, flatten, load_source, sweep, to_dict
 from grokscope.spec.reading import check_sweep
+
+if TYPE_CHECKING:
+    from grokscope.engine.executors import Executor
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -180,6 +183,7 @@ def do_train(options: known.Train) -> int:
             store,
             processes=options.processes,
             execution=options.execution,
+            executor=_executor(options.on),
             sinks=watch,
             trust=options.trust,
         )
@@ -208,10 +212,17 @@ def _extend(options: known.Train, store: Any) -> int:
         if trouble := go_on(run, spec, store):
             print(f"grokscope: {trouble}", file=sys.stderr)
     with Watch([spec], quiet=options.quiet) as watch:
-        runs = train(spec, store, sinks=watch, trust=options.trust)
+        executor = _executor(options.on)
+        runs = train(spec, store, executor=executor, sinks=watch, trust=options.trust)
     if not options.quiet:
         say(outcome_table([run, *runs]))
     return 4 if any(run.status == "failed" for run in runs) else 0
+
+
+def _executor(text: str) -> Executor | None:
+    from grokscope.engine.executors import parse_executor
+
+    return parse_executor(text) if text else None
 
 
 def do_demo(options: known.Demo) -> int:
@@ -321,7 +332,9 @@ def do_reproduce(options: known.Reproduce) -> int:
                 return 0
             if not options.dry_run:
                 with Watch(work.trained, quiet=options.quiet) as watch:
-                    base, refused = carry_out(paper, work, store, results, base, sinks=watch)
+                    base, refused = carry_out(
+                        paper, work, store, results, base, watch, _executor(options.on)
+                    )
                 failed += sum(store.find(spec).status == "failed" for spec in work.specs)
             if refused is not None or options.seeds is not None:
                 break

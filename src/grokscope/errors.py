@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import re
 import unicodedata
 from collections.abc import Iterable
 
@@ -27,22 +28,27 @@ class StoreError(GrokscopeError):
     exit_code = 3
 
 
+class LeaseLost(StoreError):
+    """Another process works on the run by now."""
+
+
 class TrainingError(GrokscopeError):
     """Training ended without every run being finished."""
 
     exit_code = 4
 
 
+ODD = re.compile(r"[^\x20-\x7e\n\t]")
+
+
 def plain(text: str) -> str:
     """Text for a terminal: control characters, and those that reverse its direction, are shown as
     escapes. A name in somebody else's store must not be able to steer the terminal."""
-    if text.isascii() and text.isprintable():
-        return text
-    return "".join(c if _is_plain(c) else _escape(c) for c in text)
+    return ODD.sub(lambda found: found[0] if _is_plain(found[0]) else _escape(found[0]), text)
 
 
 def _is_plain(character: str) -> bool:
-    return character in "\n\t" or unicodedata.category(character) not in ("Cc", "Cf", "Cs", "Co")
+    return unicodedata.category(character) not in ("Cc", "Cf", "Cs", "Co")
 
 
 def _escape(character: str) -> str:

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import sys
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from grokscope import options as known
-from grokscope.errors import SpecError, plain, suggest
+from grokscope.errors import GrokscopeError, SpecError, plain, suggest
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from grokscope.store import Run, Store
+    from grokscope.store import Moment, Run, Store
+
+MOST_LISTED = 50  # runs that `grokscope runs` shows unless told otherwise
+FOLLOW_SECONDS = 0.5
 
 
 def select_runs(store: Store, names: Sequence[str], where: str = "") -> list[Run]:
@@ -38,11 +43,21 @@ def _fitting(store: Store, where: str) -> list[str]:
 
 def do_runs(options: known.Runs) -> int:
     from grokscope.store import Store
+
+    if options.sql and (options.where or options.follow):
+        raise SpecError(f"Give --sql or {'--where' if options.where else '--follow'}, not both.")
+    store = Store(options.store)
+    seen = store.changes().until if options.follow else None  # before it is listed: none is missed
+    _list_runs(store, options)
+    if seen is not None:
+        with contextlib.suppress(KeyboardInterrupt):
+            _follow(store, seen, options)
+    return 0
+
+
+def _list_runs(store: Store, options: known.Runs) -> None:
     from grokscope.terminal import frame_table, outcome_table, say
 
-    if options.sql and options.where:
-        raise SpecError("Give --where or --sql, not both.")
-    store = Store(options.store)
     frame = store.table()
     empty = not len(frame)
     if not empty:
@@ -55,17 +70,46 @@ def do_runs(options: known.Runs) -> int:
     if empty:
         if not options.json:
             print(plain(f"No runs in {store.root}. `grokscope train` makes some."))
-        return 0
+        return
     frame = frame if options.limit is None else frame.head(options.limit)
     if options.json:
         print(plain(frame.write_ndjson()), end="")
     elif options.sql:
         say(frame_table(frame))
     elif len(frame):
-        say(outcome_table([store.get(name) for name in frame["run"]], dated=True))
+        shown, which = frame, ""
+        if options.limit is None and len(frame) > MOST_LISTED:
+            if options.sort == "started":
+                newest = [run.id for run in store.newest(frame["run"], MOST_LISTED)]
+                shown, which = frame.filter(frame["run"].is_in(newest)), f"{MOST_LISTED} newest"
+            else:
+                shown, which = frame.head(MOST_LISTED), f"first {MOST_LISTED}"
+        say(outcome_table([store.get(name) for name in shown["run"]], dated=True))
+        if which:
+            print(
+                f"These are the {which} of {len(frame):,} runs. --where narrows them down, --limit "
+                "shows more, --json writes all."
+            )
     else:
         print("No run fits.")
-    return 0
+
+
+def _follow(store: Store, seen: Moment, options: known.Runs) -> None:
+    """A line per run that has changed, as soon as it has."""
+    from grokscope.terminal import tell_row
+
+    condition = f" where {options.where}" if options.where else ""
+    while True:
+        changes = store.changes(seen)
+        seen = changes.until
+        table = store.sql(f"select * from runs{condition}", changes.changed)
+        for row in table.iter_rows(named=True):
+            with contextlib.suppress(GrokscopeError):  # it is gone, or was damaged just now
+                text = json.dumps(row, default=str) if options.json else tell_row(store, row)
+                print(plain(text), flush=True)
+        for name in sorted(changes.gone) if not options.json else ():
+            print(f"{name[:8]}  gone", flush=True)
+        time.sleep(FOLLOW_SECONDS)
 
 
 def _sorted(frame: pl.DataFrame, column: str, reverse: bool) -> pl.DataFrame:

@@ -49,6 +49,8 @@ class Train(InStore):
     """Worker processes. Default: one per core where that pays."""
     execution: Literal["auto", "one-by-one", "vmap"] = "auto"
     """How runs of equal shape are trained."""
+    on: str = ""
+    """A cluster, with options: slurm:workers=20,partition=long or ray (docs/clusters.md)."""
     quiet: bool = False
     """Print nothing but errors."""
     dry_run: bool = False
@@ -119,11 +121,13 @@ class Runs(InStore):
     reverse: bool = False
     """The largest comes first."""
     limit: int | None = None
-    """At most so many runs."""
+    """At most so many runs; a table shows the 50 newest unless told otherwise."""
     sql: str = ""
     """A whole query over the tables `runs` and `curves`."""
     json: bool = False
     """One JSON object per row instead of a table."""
+    follow: bool = False
+    """Go on with a line for every run that begins, advances or ends, until Ctrl-C."""
 
 
 @dataclass(kw_only=True)
@@ -298,6 +302,8 @@ class Reproduce(InStore):
     """Train every run that the store lacks, even if the tables have it."""
     train: bool = True
     """`--no-train` only remakes the pages from the tables."""
+    on: str = ""
+    """A cluster, with options: slurm:workers=20,partition=long or ray (docs/clusters.md)."""
     quiet: bool = False
     """Print nothing but errors."""
 

@@ -322,6 +322,22 @@ def _unfinished(run: Run) -> str:
     return f"{state} at {epoch:,}"
 
 
+def tell_row(store: Store, row: Mapping[str, Any]) -> str:
+    """One run in a line, as `grokscope runs --follow` writes it."""
+    run = store.get(row["run"])
+    words = [f"{run.id[:8]}  {row['status'] if run.ended else 'at'}"]
+    if not run.ended:
+        rows = run.curve["epoch"] if (run.path / CURVE).exists() else [0]
+        words[0] += f" {rows[-1]:,} of {run.about.training.epochs:,}"
+    words += [f"{n} at {row[n]:,}" for n in _events(run) if row[n] is not None]
+    words += [f"{FINAL[n][0]} {row[n]:{FINAL[n][1]}}" for n in FINAL if row.get(n) is not None]
+    return f"{', '.join(words)}  {describe(run.about)}"
+
+
+def _events(run: Run) -> list[str]:
+    return [rule.name for rule in run.about.events()]
+
+
 def _in_common(specs: Sequence[Spec]) -> str:
     """What all specs change of the defaults, as a line of its own."""
     changes = [spec.changed() for spec in specs]

@@ -60,6 +60,11 @@ class FaultyDisk(Disk):
             self._fail(new)
         super().rename(old, new)
 
+    def link(self, old: Path, new: Path) -> None:
+        if self._due():
+            self._fail(new)
+        super().link(old, new)
+
     def remove(self, path: Path) -> None:
         if self._due():
             self._fail(path)
@@ -91,6 +96,10 @@ class RecordingDisk(Disk):
     def rename(self, old: Path, new: Path) -> None:
         super().rename(old, new)
         self.done.append(Operation("rename", old, new))
+
+    def link(self, old: Path, new: Path) -> None:
+        super().link(old, new)
+        self.done.append(Operation("link", old, new))
 
     def remove(self, path: Path) -> None:
         super().remove(path)
@@ -128,6 +137,8 @@ def after_loss(done: list[Operation], root: Path, eager: bool) -> dict[Path, byt
             for old, inode in moved.items():
                 del now[old]
                 now[other / old.relative_to(path)] = inode
+        elif kind == "link":
+            now[other] = now[path]
         elif kind == "remove":
             now.pop(path, None)
         elif path in now and now[path].data is not None:

@@ -196,7 +196,7 @@ def test_a_killed_worker_is_reported(tiny, store, tmp_path):
 
 def test_a_waiting_process_says_for_whom(tiny, store, monkeypatch):
     events = []
-    note = store.root / ".locks" / f"{tiny.id}.json"
+    lease = store.root / ".locks" / f"{tiny.id}.1"
 
     class Waited(Exception):
         pass
@@ -205,10 +205,10 @@ def test_a_waiting_process_says_for_whom(tiny, store, monkeypatch):
         raise Waited
 
     monkeypatch.setattr(orders.time, "sleep", stop)
-    with gs.Store(store.root).claim(tiny.id):
-        note.write_text('{"process": 12, "host": "there", "worker": 13}')
-        with pytest.raises(Waited):
-            gs.train(tiny, store, processes=1, sinks=events.append)
+    lease.parent.mkdir(parents=True)
+    lease.write_text('{"process": 12, "host": "there", "worker": 13}')
+    with pytest.raises(Waited):
+        gs.train(tiny, store, processes=1, sinks=events.append)
     sentence = f"Waiting for process 12 on there, which trains run {tiny.id}."
     assert [event.message for event in events] == [sentence]
 

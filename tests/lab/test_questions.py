@@ -13,7 +13,6 @@ from starlette.testclient import TestClient
 
 import grokscope as gs
 from grokscope.lab import autopsy, forms, scrubbing
-from grokscope.lab.feed import Feed
 from grokscope.lab.orders import Orders
 from grokscope.lab.watching import tell_events
 from grokscope.pages.reading import read_run
@@ -196,26 +195,6 @@ def test_what_is_typed_becomes_the_same_run(tiny, store) -> None:
     assert forms.make_specs(forms.Wish(changes=typed), [], store)[0].id == tiny.id
     swept = forms.make_specs(forms.Wish(changes=typed, over="prior.strength=0.1,1"), [], store)
     assert [spec.prior.strength for spec in swept] == [0.1, 1.0] or len(swept) == 1
-
-
-def test_the_feed_tells_each_change_once(store, tiny) -> None:
-    feed = Feed(store)
-    assert not feed.look()
-    run = store.begin(tiny)
-    assert feed.look().changed == {run.id}
-    assert not feed.look()
-    curve = {"epoch": np.array([0]), "train_loss": np.array([1.0])}
-    store.save_progress(run, curve, None, {"segments": []})
-    assert feed.look().changed == {run.id}
-    assert not feed.look()
-    store.finish(run, curve, None, {"status": "finished"}, {"segments": []})
-    assert feed.look().changed == {run.id}
-    assert not feed.look()
-    store.set_aside(run.path)  # as an observer does that begins again
-    store.begin(tiny)
-    assert run.id in feed.look().changed
-    store.set_aside(run.path)
-    assert feed.look().gone == {run.id}
 
 
 @pytest.fixture

@@ -40,6 +40,7 @@ from grokscope.store import Run, Store
 
 if TYPE_CHECKING:
     from grokscope.engine.events import Sink
+    from grokscope.engine.executors import Executor
 
 STARTING = 1.0  # seconds to make a run's data and to write it down, whatever its size
 
@@ -214,6 +215,7 @@ def carry_out(
     results: Path,
     base: Tables,
     sinks: Sink,
+    executor: Executor | None = None,
 ) -> tuple[Tables, GrokscopeError | None]:
     """Train what is left and write the tables, also if interrupted. Returns those of the paper at
     this scale, laid over `base`, and what could not be trained, such as the pupil of a teacher that
@@ -221,7 +223,7 @@ def carry_out(
     runs = {spec.id: store.find(spec) for spec in work.specs}
     refused: GrokscopeError | None = None
     try:
-        train(work.trained, store, sinks=sinks)
+        train(work.trained, store, executor=executor, sinks=sinks)
     except GrokscopeError as error:
         refused = error
     finally:

@@ -21,11 +21,12 @@ from typing import Any, Literal
 
 from grokscope import interrupts
 from grokscope.engine.events import Event, Sink
-from grokscope.errors import GrokscopeError, StoreError, TrainingError
+from grokscope.errors import GrokscopeError, LeaseLost, StoreError, TrainingError
 from grokscope.parts import load, refer, trusting
 from grokscope.spec import KINDS, Spec, read_spec
 from grokscope.store import Store
 from grokscope.store.run import RESUME
+from grokscope.store.store import is_ours
 
 Execution = Literal["auto", "one-by-one", "vmap"]
 
@@ -48,6 +49,8 @@ class Order:
     """Kinds of runs that the package does not know, and where their spec classes are."""
     trust: bool = False
     """May parts be loaded that only the store names?"""
+    stay: bool = True
+    """When others do all that is left: wait for them, to succeed one that dies; else go."""
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -64,11 +67,7 @@ def make_order(
     probe: str = "",
     trust: bool = False,
 ) -> Order:
-    own = {
-        spec.kind_name: refer(type(spec))
-        for spec in specs
-        if not type(spec).__module__.startswith("grokscope.spec")
-    }
+    own = {spec.kind_name: refer(type(spec)) for spec in specs if not is_ours(spec)}
     return Order(str(store.root), [spec.to_dict() for spec in specs], execution, probe, own, trust)
 
 
@@ -78,12 +77,10 @@ def carry_out(order: Order, sink: Sink) -> None:
     specs, store = read_specs(order), Store(order.store)
     with trusting(order.trust):
         if order.probe:
-            from grokscope.probes import take_all
-
-            take_all([store.find(spec) for spec in specs], order.probe, store)
+            _probe_all(specs, store, order.probe, order.stay)
         else:
             with interrupts.noticed():
-                _train_all(specs, store, sink, order.execution)
+                _train_all(specs, store, sink, order.execution, order.stay)
 
 
 def read_specs(order: Order) -> list[Spec]:
@@ -103,7 +100,9 @@ def resolve(execution: Execution) -> Execution:
     return BY_BACKEND.get(jax.default_backend(), "vmap") if execution == "auto" else execution
 
 
-def _train_all(specs: Sequence[Spec], store: Store, sink: Sink, execution: Execution) -> None:
+def _train_all(
+    specs: Sequence[Spec], store: Store, sink: Sink, execution: Execution, stay: bool
+) -> None:
     execution = resolve(execution)
     left = {spec.id: spec for spec in specs}
     told: set[str] = set()
@@ -116,9 +115,29 @@ def _train_all(specs: Sequence[Spec], store: Store, sink: Sink, execution: Execu
                 sink(refusal(left.pop(name), error))
         left = {name: spec for name, spec in left.items() if not store.find(spec).ended}
         if left and len(left) == before:  # all that is left is held by others
+            if not stay:
+                return
             for name in left.keys() - told:
                 _tell_wait(name, store, sink)
             told |= left.keys()
+            time.sleep(POLL_SECONDS)
+
+
+def _probe_all(specs: Sequence[Spec], store: Store, probe: str, stay: bool) -> None:
+    """Each run is probed by whoever claims it, so that several workers share the work."""
+    from grokscope.probes import is_taken, take
+
+    left = [store.find(spec) for spec in specs]
+    while left := [run for run in left if not is_taken(run, probe)]:
+        held = 0
+        for run in left:
+            with store.claim(f"probe-{run.id}") as mine:
+                held += not mine
+                if mine:
+                    take(run, probe)
+        if held == len(left):
+            if not stay:
+                return
             time.sleep(POLL_SECONDS)
 
 
@@ -204,6 +223,8 @@ def _train_free(specs: Sequence[Spec], store: Store, sink: Sink) -> dict[str, Ex
             some, members, begun = zip(*batch, strict=True)
             try:
                 train_group(some, form, members, begun, store, sink)
+            except LeaseLost as error:  # it is in other hands; the rest of the batch resumes
+                sink(Event("warned", some[0].id, message=str(error)))
             except Exception as error:
                 refused |= {spec.id: error for spec in some if not store.find(spec).ended}
     return refused

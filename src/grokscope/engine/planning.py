@@ -68,8 +68,10 @@ def train(
     if left:
         executor = executor or choose_executor(left, processes, execution)
         for wave in in_order(left):
-            # The longest first, so that no core waits long for another's last run.
-            wave = sorted(wave, key=expected_seconds, reverse=True)
+            # The longest first, so that no core waits long for another's last run: by the whole
+            # budget, since those that do not stop early are waited for. Equal forms together, so
+            # that fewer machines compile each (docs/clusters.md).
+            wave = sorted(wave, key=lambda spec: (-estimate_seconds(spec), spec.family()))
             for fitting, some in _by_threads(wave, store, executor):
                 try:
                     fitting.execute(make_order(some, store, execution, trust=trust), sink)
@@ -97,8 +99,7 @@ def _by_threads(
     for threads, some in groups.items():
         fitting = executor
         if threads is not None and threads != usual:
-            count = min(len(some), max(1, count_cores() // threads))
-            fitting = LocalProcesses(count, threads)
+            fitting = executor.with_threads(threads)  # type: ignore[attr-defined]
         found.append((fitting, some))
     return found
 

@@ -18,6 +18,8 @@ from grokscope.engine.events import Event
 def main() -> int:
     # Ctrl-C reaches the whole process group; the master decides, by closing our input.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for number in (signal.SIGTERM, signal.SIGUSR2):  # of a cluster that wants its node back
+        signal.signal(number, _leave)
     _limit_cores()
     with contextlib.suppress(OSError):  # where memory runs out, we go before our master
         Path("/proc/self/oom_score_adj").write_text("500")
@@ -41,7 +43,15 @@ def main() -> int:
 
 def _stop_with_master() -> None:
     sys.stdin.read()
-    os._exit(0)  # at any moment: the resume point is on disk
+    _leave()
+
+
+def _leave(*signal_and_frame: object) -> None:
+    """At any moment: the resume point is on disk. Others need not wait for us."""
+    from grokscope.store.leases import give_all_back
+
+    give_all_back()
+    os._exit(0)
 
 
 def _limit_cores() -> None:

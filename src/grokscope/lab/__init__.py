@@ -2,7 +2,6 @@
 
     guard      who may ask: token, cookie, Host, Origin, sizes, Content-Security-Policy
     server     what can be asked: a route per question
-    feed       what has changed in the store since the last look
     catalogue  the list of runs: filter, arms
     watching   one run in numbers and words
     scrubbing  the kept weights of one run: attention, embedding, right and wrong answers

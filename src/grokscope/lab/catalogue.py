@@ -107,27 +107,9 @@ class Catalogue:
 
     def table(self) -> pl.DataFrame:
         """The columns that `grokscope runs --where` knows."""
-        import polars as pl
-
         with self._lock:
             if self._table is None:
-                rows = [
-                    {
-                        "run": line.run,
-                        "status": line.status,
-                        "epochs": line.epochs,
-                        **line.times,
-                        **line.final,
-                        **{name.replace(".", "_"): v for name, v in line.fields.items()},
-                    }
-                    for line in self._lines.values()
-                ]
-                empty = {"run": pl.String, "status": pl.String}
-                self._table = (
-                    pl.DataFrame(rows, infer_schema_length=None, strict=False)
-                    if rows
-                    else pl.DataFrame(schema=empty)
-                )
+                self._table = self.store.table()
             return self._table
 
 

@@ -29,12 +29,11 @@ def main(path: Path) -> int:
     stopped = stopped_runs(path)
     specs = [read_spec(data) for data in order["specs"]]
     specs = [spec for spec in specs if spec.id not in stopped]
-    while True:
-        with store.claim(lock_of(path)) as mine:
-            if mine:
-                threading.Thread(target=_watch, args=(path, stopped), daemon=True).start()
-                return _work(path, specs, store)
-        time.sleep(0.05)  # the server was just looking whether we live
+    with store.claim(lock_of(path)) as mine:
+        if not mine:  # another one carries it out
+            return 0
+        threading.Thread(target=_watch, args=(path, stopped), daemon=True).start()
+        return _work(path, specs, store)
 
 
 def _work(path: Path, specs: list, store: Store) -> int:
@@ -58,7 +57,7 @@ def _watch(path: Path, stopped: set[str]) -> None:
     while True:
         time.sleep(LOOK_SECONDS)
         if stopped_runs(path) != stopped and path.exists():
-            # Workers and the lock go with this process image; the resume points are on disk.
+            # Workers and the lease go with this process image; the resume points are on disk.
             os.execv(sys.executable, [sys.executable, "-m", "grokscope.lab.foreman", str(path)])
 
 

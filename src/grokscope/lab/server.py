@@ -27,10 +27,10 @@ from starlette.routing import Route
 from grokscope.errors import GrokscopeError, SpecError, StoreError
 from grokscope.lab import autopsy, forms, scrubbing, watching
 from grokscope.lab.catalogue import Catalogue, label_arms
-from grokscope.lab.feed import Feed
 from grokscope.lab.guard import Guard, TooLarge, refuse, too_large
 from grokscope.lab.orders import Orders
-from grokscope.store import Run, Store, as_trained, describe
+from grokscope.store import Moment, Run, Store, as_trained, describe
+from grokscope.store.feed import changed_at
 from grokscope.store.files import finite
 
 LOOK_SECONDS = 0.1  # between two looks at the store, while somebody watches
@@ -57,7 +57,8 @@ class Lab:
     ) -> None:
         self.store, self.results = store, results
         self.allowed = [Path(path).expanduser().resolve() for path in allowed]
-        self.feed, self.catalogue, self.orders = Feed(store), Catalogue(store), Orders(store)
+        self.catalogue, self.orders = Catalogue(store), Orders(store)
+        self._seen = Moment()
         self.listeners: set[asyncio.Queue[dict[str, Any] | None]] = set()
         self.stopped: dict[str, float] = {}  # when runs were stopped from here
         self._looking = threading.Lock()
@@ -66,7 +67,8 @@ class Lab:
     def look(self) -> list[str]:
         """Renew the list; the names of the runs that have changed."""
         with self._looking:
-            changes = self.feed.look()
+            changes = self.store.changes(self._seen)
+            self._seen = changes.until
             if changes:
                 self.catalogue.renew(changes.changed, changes.gone)
             return [*changes.changed, *changes.gone]
@@ -88,7 +90,7 @@ class Lab:
 
     def state_of(self, run: str, busy: Mapping[str, str]) -> str:
         """Of a run without an outcome. One that nobody here trains may be trained elsewhere."""
-        written = self.feed.changed_at(run)
+        written = changed_at(self.store.root / run)
         fresh = time.time() - written < FRESH_SECONDS and written > self.stopped.get(run, 0)
         return "running" if run in busy or fresh else "stopped"
 
@@ -112,7 +114,7 @@ class Lab:
         labels, busy = label_arms(lines), self.orders.under_way()
         listed = []
         for line in lines:
-            item = line.to_json(labels[line.arm], self.feed.changed_at(line.run))
+            item = line.to_json(labels[line.arm], changed_at(self.store.root / line.run))
             if line.status == "partial":
                 item["status"] = self.state_of(line.run, busy)
             listed.append(item)

@@ -53,6 +53,11 @@ def take(run: Run, probe: Probe | str) -> pl.DataFrame:
     return read_curve(path)
 
 
+def is_taken(run: Run, probe: Probe | str) -> bool:
+    function = load_function(probe, "the probe") if isinstance(probe, str) else probe
+    return _place(run, function).exists()
+
+
 def take_all(
     runs: Sequence[Run], probe: Probe | str, store: Store, executor: Executor | None = None
 ) -> pl.DataFrame:

@@ -16,8 +16,9 @@ import os
 import re
 import secrets
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -58,6 +59,10 @@ class Disk:
     def rename(self, old: Path, new: Path) -> None:
         os.replace(old, new)
 
+    def link(self, old: Path, new: Path) -> None:
+        """A second name, unless there is such a name."""
+        os.link(old, new)
+
     def remove(self, path: Path) -> None:
         path.unlink(missing_ok=True)
 
@@ -66,6 +71,9 @@ class Disk:
 
 
 DISK = Disk()
+
+FENCE: ContextVar[Callable[[], None]] = ContextVar("fence", default=lambda: None)
+"""Called before a file gets its name; it raises if we may not write any more (see `leases`)."""
 
 
 def make_directory(path: Path) -> None:
@@ -94,7 +102,15 @@ def replace_file(
         DISK.create(beside, data, mode)
         if durable:
             sync_all([beside, *after])
-        DISK.rename(beside, path)
+        FENCE.get()()
+        try:
+            DISK.rename(beside, path)
+        except FileNotFoundError:
+            # Over a network: done, but the answer got lost, and the second attempt found nothing.
+            # Else whoever took over has removed what we had half-written.
+            if not path.exists() or path.read_bytes() != data:
+                FENCE.get()()
+                raise
     except BaseException:
         with contextlib.suppress(OSError):
             DISK.remove(beside)

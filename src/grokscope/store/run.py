@@ -32,6 +32,11 @@ SNAPSHOTS, PROBES = "snapshots", "probes"
 SHOWN = ("train_accuracy", "test_accuracy", "structure_share")  # last measures, in notebooks
 
 
+def is_id(name: str) -> bool:
+    """May a directory of this name be a run?"""
+    return len(name) == 16 and all(c in "0123456789abcdef" for c in name)
+
+
 class Run:
     """One entry of a store. Files are read when asked for, and what they hold is checked."""
 

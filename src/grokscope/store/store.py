@@ -1,6 +1,7 @@
 """Runs on disk: a directory per run, named by the hash of its spec.
 
     grokscope-store.json   the marker of a store, with the version of its format
+    .index/runs            a cache of what the runs say (see `index`)
     ID/spec.json           what was asked
     ID/curve.parquet       a row per logged epoch
     ID/weights.safetensors the final weights
@@ -11,9 +12,9 @@
     ID/outcome.json        what became of it, with everyone's checksums; its presence means ended
     ID/resume.safetensors  only while a run is under way: state, curve and provenance, sealed
 
-Every file appears by an atomic rename, nothing is pickled, and a run under way is held by an
-operating-system lock that dies with its process. What outcome.json vouches for is on the disk
-before it. The store never deletes what it did not write.
+Every file appears by an atomic rename, nothing is pickled, and a run under way is held by a lease
+(see `leases`). What outcome.json vouches for is on the disk before it. The store never deletes what
+it did not write.
 """
 
 from __future__ import annotations
@@ -24,9 +25,8 @@ import os
 import re
 import secrets
 import shutil
-import socket
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -38,7 +38,8 @@ from grokscope.notebook import html_table
 from grokscope.spec import Spec
 from grokscope.store import files
 from grokscope.store.annotations import NOTES, Annotation, read_annotation
-from grokscope.store.contents import check_provenance
+from grokscope.store.contents import FILE, check_provenance
+from grokscope.store.feed import Changes, Moment, find_changes
 from grokscope.store.files import (
     FORMAT,
     TEMPORARY,
@@ -50,12 +51,14 @@ from grokscope.store.files import (
     read_arrays,
     read_bytes,
     read_facts,
-    read_json,
+    replace_file,
     sync_all,
     write_arrays,
     write_curve,
     write_json,
 )
+from grokscope.store.index import INDEX, WRITTEN, Index, make_frame, without_bookkeeping
+from grokscope.store.leases import Holder, Leases
 from grokscope.store.place import default_root
 from grokscope.store.run import (
     CURVE,
@@ -68,6 +71,7 @@ from grokscope.store.run import (
     SPEC,
     WEIGHTS,
     Run,
+    is_id,
 )
 
 if TYPE_CHECKING:
@@ -88,27 +92,6 @@ class Defect:
     """Where `verify` put it."""
 
 
-@dataclass(frozen=True)
-class Holder:
-    """The process that works on a run; of worker processes, their master and themselves."""
-
-    process: int
-    host: str
-    worker: int = field(compare=False)
-
-    def __str__(self) -> str:
-        return f"process {self.process} on {self.host}"
-
-    @property
-    def ours(self) -> bool:
-        return self == this_process()
-
-
-def this_process() -> Holder:
-    worker = os.getpid()
-    return Holder(int(os.environ.get("GROKSCOPE_MASTER", worker)), socket.gethostname(), worker)
-
-
 class Store:
     """A directory of runs, safe for several processes at once."""
 
@@ -116,15 +99,18 @@ class Store:
         self.root = (Path(root) if root is not None else default_root()).absolute()
         self.left_out: dict[Path, str] = {}
         """Entries that the last listing could not read, and why."""
+        self._index = Index(self.root, self._read_row)
+        self._leases = Leases(self.root / LOCKS)
 
     def __repr__(self) -> str:
         return f"<Store {self.root}>"
 
     def _repr_html_(self) -> str:
         """The newest runs, and the fields in which they differ."""
-        if not self.ids():
+        table = self.table()
+        if not len(table):
             return html_table(f"No runs in {self.root}", [])
-        table = self.table().sort("started", descending=True, nulls_last=True)
+        table = table.sort("started", descending=True, nulls_last=True)
         newest = table.head(20)
         specs = [self.get(name).about.effective() for name in newest["run"]]
         fields = [
@@ -144,30 +130,43 @@ class Store:
         if not self.root.is_dir():
             return []
         with os.scandir(self.root) as entries:  # tells directories without asking for each
-            return sorted(entry.name for entry in entries if _is_id(entry.name) and entry.is_dir())
+            return sorted(entry.name for entry in entries if is_id(entry.name) and entry.is_dir())
 
     def runs(self) -> list[Run]:
         """Every run that can be read; what cannot is named in `left_out`."""
-        return [run for run, _ in self._read_all()]
+        return [self._run(name) for name in self._look()["run"]]
 
-    def _read_all(self) -> list[tuple[Run, dict[str, Any]]]:
-        """Every readable run with its outcome, which is empty while there is none. Each file is
-        read once."""
+    def newest(self, names: Collection[str], count: int) -> list[Run]:
+        """The `count` of these runs that ended last, or had not ended at the last listing; the
+        newest last."""
+        import polars as pl
+
+        seen = self._index.frame.filter(pl.col("run").is_in(list(names)))
+        when = pl.when(pl.col(WRITTEN) == 0).then(2**62).otherwise(pl.col(WRITTEN))
+        return [self._run(name) for name in seen.sort(when, "run")["run"].tail(count)]
+
+    def changes(self, since: Moment | None = None) -> Changes:
+        """Runs that are new or have new rows, and those that are gone, without reading what is old:
+        `changes = store.changes(changes.until)`. The first call finds every run."""
+        return find_changes(self.root, since or Moment())
+
+    def _look(self) -> pl.DataFrame:
+        """A row per readable run. What has not changed since the last look is not read again."""
         self._is_marked()
-        found = []
-        self.left_out = {}
-        for run in map(self._run, self.ids()):
-            try:
-                run.about.events()
-                found.append((run, run.outcome if run.ended else {}))
-            except GrokscopeError as error:
-                self.left_out[run.path] = str(error)
+        found = self._index.look(self.ids())
+        self.left_out = {self.root / n: why for n, why in self._index.left_out.items()}
         return found
+
+    def _read_row(self, name: str) -> tuple[dict[str, Any], bool]:
+        """The row of a run, checked, and whether other processes could read it as well."""
+        run = self._run(name)
+        row = _table_row(run, run.outcome if run.ended else {})
+        return row, is_ours(run.about)
 
     def get(self, name: str) -> Run:
         """The run with this name, the only one that starts with it, or the one that was given it
         as a name (`Run.annotate`)."""
-        if _is_id(name) and (self.root / name).is_dir():
+        if is_id(name) and (self.root / name).is_dir():
             return self._run(name)
         found = [i for i in self.ids() if i.startswith(name)] if name else []
         if name and not found:
@@ -186,24 +185,19 @@ class Store:
         """The entry of a spec, present or not."""
         return self._run(spec.id)
 
-    def is_held(self, name: str) -> bool:
-        """Does some process work on a run now? In a store that we may only read nobody can tell."""
-        with contextlib.suppress(StoreError), self.claim(name) as mine:
-            return not mine
-        return False
-
-    def table(self) -> pl.DataFrame:
+    def table(self, names: Iterable[str] | None = None) -> pl.DataFrame:
         """A row per run: status, event times, final measures, and every field of the spec under
-        its name with underscores (`prior_strength`), null where it has no effect."""
-        import polars as pl
+        its name with underscores (`prior_strength`), null where it has no effect. With `names`, of
+        those that can be read."""
+        if names is None:
+            return without_bookkeeping(self._look())
+        rows = []
+        for name in names:
+            with contextlib.suppress(GrokscopeError):
+                rows.append(self._read_row(name)[0])
+        return make_frame(rows)
 
-        return pl.DataFrame(
-            [_table_row(run, outcome) for run, outcome in self._read_all()],
-            infer_schema_length=None,
-            strict=False,  # settings of watched runs may be a number here and a text there
-        )
-
-    def sql(self, query: str) -> pl.DataFrame:
+    def sql(self, query: str, names: Iterable[str] | None = None) -> pl.DataFrame:
         """SQL over two tables: `runs` (see `table`) and `curves` (every row, with its `run`)."""
         import polars as pl
 
@@ -211,12 +205,13 @@ class Store:
             raise SpecError(
                 f"The query names {reader[0]}; it may ask the tables runs and curves, no files."
             )
-        read = self._read_all()
-        rows = [_table_row(run, outcome) for run, outcome in read]
-        frames = {"runs": pl.LazyFrame(rows, infer_schema_length=None, strict=False)}
+        table = self.table(names)
+        if names is not None and not len(table):
+            return table
+        frames = {"runs": table.lazy()}
         # Most queries ask for no curve, and reading all takes longer than the rest.
-        if re.search(r"\bcurves\b", query, re.IGNORECASE):
-            frames |= self._gather_curves([run for run, _ in read])
+        if len(table) and re.search(r"\bcurves\b", query, re.IGNORECASE):
+            frames |= self._gather_curves(map(self._run, table["run"]))
         try:
             return pl.SQLContext(frames).execute(query, eager=True)
         except pl.exceptions.PolarsError as error:
@@ -244,40 +239,44 @@ class Store:
 
     @contextlib.contextmanager
     def claim(self, name: str) -> Iterator[bool]:
-        """Hold a run for this process; False if another one has it (see `holder`)."""
-        import filelock
-
+        """Hold a run for this process; False if another one has it (see `holder`). What is written
+        through this store meanwhile raises `LeaseLost` once somebody had to take over."""
         with disk_sentences(self.root):
-            make_directory(self.root / LOCKS)
-            lock = filelock.FileLock(self.root / LOCKS / f"{name}.lock")
-            try:
-                lock.acquire(blocking=False)
-            except filelock.Timeout:
-                mine = False
-            else:
-                mine = True
+            lease = self._leases.take(name)
         try:
-            if mine:
-                with contextlib.suppress(OSError):  # it only helps those who wait
-                    note = json.dumps(asdict(this_process()))
-                    (self.root / LOCKS / f"{name}.json").write_text(note)
-            yield mine
+            if lease is not None and lease.follows:
+                with disk_sentences(self.root):
+                    self._remove_leftovers(self.root / name)
+            yield lease is not None
         finally:
-            if mine:
-                lock.release()
+            if lease is not None:
+                self._leases.give_back(name)
 
     def holder(self, name: str) -> Holder | None:
-        """Who has, or last had, a run that could not be claimed."""
+        """Who has a run that could not be claimed, or had it when they died."""
+        return self._leases.holder(name)
+
+    def is_held(self, name: str) -> bool:
+        """Does some process work on a run now? Where we may not look nobody can tell."""
+        with contextlib.suppress(PermissionError):
+            return self._leases.is_held(name)
+        return False
+
+    @contextlib.contextmanager
+    def _writing(self, name: str) -> Iterator[None]:
+        """Within, nothing appears in a run that somebody else has taken over; disk trouble becomes
+        a sentence."""
+        token = files.FENCE.set(self._leases.fence(name))
         try:
-            note = read_json(self.root / LOCKS / f"{name}.json")
-            return Holder(int(note["process"]), str(note["host"]), int(note["worker"]))
-        except (StoreError, KeyError, TypeError, ValueError):
-            return None
+            with disk_sentences(self.root):
+                yield
+        finally:
+            files.FENCE.reset(token)
 
     def begin(self, spec: Spec) -> Run:
         """The entry of a run that is about to be trained."""
         run = self._run(spec.id)
-        with disk_sentences(self.root):
+        with self._writing(run.id):
             make_directory(self.root)
             if not self._is_marked():
                 write_json(self.root / MARKER, {"format": FORMAT}, durable=True)
@@ -299,7 +298,7 @@ class Store:
         """A resume point: state, curve and provenance in one file, so that it is whole or not
         there, after a power loss too. Curve and provenance lie beside it for readers. A training
         loop of the user's own keeps its `state` itself, so there the curve has to last."""
-        with disk_sentences(self.root):
+        with self._writing(run.id):
             write_curve(run.path / CURVE, curve, durable=state is None)
             write_json(run.path / PROVENANCE, provenance, sealed=True)
             if state is None:
@@ -353,7 +352,7 @@ class Store:
         return state, curve, segments
 
     def save_snapshot(self, run: Run, epoch: int, weights: Mapping[str, np.ndarray]) -> None:
-        with disk_sentences(self.root):
+        with self._writing(run.id):
             make_directory(run.path / SNAPSHOTS)
             name = _snapshot_name(epoch)
             run.kept[name] = write_arrays(run.path / name, weights, durable=True)
@@ -369,7 +368,7 @@ class Store:
     ) -> None:
         """Everything, the outcome last: a run that has one is whole, and on the disk. The sums are
         of what was meant to be written. `weights` may be None for a model of the user's own."""
-        with disk_sentences(self.root):
+        with self._writing(run.id):
             sums = {SPEC: checksum(run.path / SPEC), **run.kept}
             sums[CURVE] = write_curve(run.path / CURVE, curve)
             if weights is not None:
@@ -398,6 +397,28 @@ class Store:
         with disk_sentences(self.root):
             shutil.rmtree(self.root / TRASH, ignore_errors=not (self.root / TRASH).exists())
 
+    def receive(self, name: str, content: Mapping[str, bytes]) -> None:
+        """A run that was trained elsewhere: its files by name. It appears as a whole, checked."""
+        if self._run(name).ended:
+            return
+        staged = self._run(f"{LOCKS}/arrived-{secrets.token_hex(4)}/{name}")
+        with disk_sentences(self.root):
+            for part, data in content.items():
+                if part != OUTCOME and not FILE.fullmatch(part):
+                    raise StoreError(f"Run {name} came with {part!r}, which is no file of a run.")
+                make_directory((staged.path / part).parent)
+                replace_file(staged.path / part, data)
+            if (defect := self._check(staged)) is not None:
+                raise StoreError(f"Run {name} did not arrive whole: {defect.sentence}.")
+            sync_all([staged.path, *staged.path.rglob("*")])
+            if (former := self._run(name).path).exists():
+                if (former / NOTES).exists():  # what people said of it stays
+                    replace_file(staged.path / NOTES, read_bytes(former / NOTES), durable=True)
+                self.set_aside(former)
+            files.DISK.rename(staged.path, self.root / name)
+            files.DISK.sync(self.root)
+            staged.path.parent.rmdir()
+
     def set_aside(self, path: Path, place: str = ASIDE) -> Path:
         """Move something out of the way, into `set-aside`, without losing it."""
         with disk_sentences(self.root):
@@ -419,9 +440,9 @@ class Store:
             raise StoreError(f"{self.root} is no store: it has no {MARKER} and no runs.")
         defects = self._remove_leftovers(self.root)
         for path in sorted(self.root.iterdir()):
-            if path.name in (LOCKS, ASIDE, TRASH, MARKER):
+            if path.name in (LOCKS, INDEX, ASIDE, TRASH, MARKER):
                 continue
-            if path.is_dir() and _is_id(path.name):
+            if path.is_dir() and is_id(path.name):
                 defects += self._check_entry(self._run(path.name), set_aside)
             else:
                 # Without a marker this may be a folder that only looks like a store.
@@ -543,6 +564,11 @@ def _annotation(folder: Path) -> Annotation:
     return Annotation()
 
 
+def is_ours(spec: Spec) -> bool:
+    """Is it of a kind that every process knows, not one of the user's own?"""
+    return type(spec).__module__.startswith("grokscope.spec")
+
+
 def _leftovers(folder: Path) -> list[Path]:
     """Half-written files of ours."""
     places = [folder, *(folder / name for name in (SNAPSHOTS, PROBES))]
@@ -565,10 +591,6 @@ def _lacks_snapshot(run: Run, sums: Mapping[str, str], until: int) -> str:
 
 def _snapshot_names(run: Run) -> list[str]:
     return [_snapshot_name(epoch) for epoch in run.snapshots]
-
-
-def _is_id(name: str) -> bool:
-    return len(name) == 16 and all(c in "0123456789abcdef" for c in name)
 
 
 def _is_spec_of(run: Run) -> bool:

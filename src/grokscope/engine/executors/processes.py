@@ -39,10 +39,15 @@ class LocalProcesses:
         self.count = count
         self.threads = threads or max(1, count_cores() // count)
 
+    def with_threads(self, threads: int) -> LocalProcesses:
+        """As many processes of that many threads as there are cores for."""
+        return LocalProcesses(max(1, count_cores() // threads), threads)
+
     def execute(self, order: Order, sink: Sink) -> None:
         lines: queue.SimpleQueue[tuple[Worker, str | None]] = queue.SimpleQueue()
         specs = {spec.id: spec for spec in read_specs(order)}
-        workers = [self._start(order, index, lines) for index in range(self.count)]
+        count = min(self.count, len(specs)) or 1
+        workers = [self._start(order, index, lines) for index in range(count)]
         deaths: Counter[str] = Counter()
         refused: set[str] = set()
         store = Store(order.store)

@@ -1,0 +1,51 @@
+"""A share of somebody else's machine: how an order is carried out on a node of a cluster.
+
+Runs are trained by a worker process of their own, as at home: it has its threads pinned to cores
+that no other of ours uses, a compile cache on the node's own disk, and it ends with its order, so
+that what JAX keeps in memory does not grow from task to task.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from grokscope.engine.events import Sink
+from grokscope.engine.executors.processes import LocalProcesses
+from grokscope.engine.orders import Order
+from grokscope.store.leases import Leases
+
+
+def carry_out_here(order: Order, processes: int, threads: int, sink: Sink) -> None:
+    """All that nobody else does of an order, by worker processes of this node."""
+    folder = Path(tempfile.gettempdir()) / f"grokscope-{os.getuid()}"
+    os.environ.setdefault("GROKSCOPE_CACHE", str(folder / "cache"))
+    with _own_cores(folder / "cores", processes * threads):
+        LocalProcesses(processes, threads).execute(order, sink)
+
+
+@contextlib.contextmanager
+def _own_cores(folder: Path, count: int) -> Iterator[None]:
+    """Within, this thread and what it starts keep to `count` cores that no other order has. A node
+    may give us all of its cores and expect that we use some; which, we agree upon by leases."""
+    if not hasattr(os, "sched_setaffinity"):
+        yield
+        return
+    before = os.sched_getaffinity(0)
+    cores = sorted(before)
+    given = hashlib.sha256(repr(cores).encode()).hexdigest()[:8]
+    leases = Leases(folder)
+    first = range(0, len(cores) - count + 1, count)
+    taken = next((n for n in first if leases.take(f"{given}-{n}")), None)
+    if taken is not None:
+        os.sched_setaffinity(0, cores[taken : taken + count])
+    try:
+        yield
+    finally:
+        if taken is not None:
+            os.sched_setaffinity(0, before)
+            leases.give_back(f"{given}-{taken}")

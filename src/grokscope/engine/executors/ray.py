@@ -1,0 +1,214 @@
+"""Tasks of a Ray cluster (extra `ray`).
+
+A task is a batch of runs of equal form that takes some minutes, trained by a worker process of its
+own (see `node`), so nothing grows in Ray's workers. Every node has grokscope installed; no task has
+a `runtime_env`. A task that dies with its node is tried again elsewhere and resumes. Where nodes do
+not see the store, runs are trained in a directory of the node and shipped home when they end, and
+what they need (a teacher) is shipped there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import tempfile
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from grokscope.engine.events import Event, Sink
+from grokscope.engine.executors.node import carry_out_here
+from grokscope.engine.orders import Order, read_specs
+from grokscope.errors import SpecError, StoreError, TrainingError
+from grokscope.spec import Spec
+from grokscope.store import Store
+from grokscope.store.contents import FILE
+from grokscope.store.files import make_directory
+from grokscope.store.run import OUTCOME
+
+LOOK_SECONDS = 0.3
+MOST_FRUITLESS = 2  # rounds in a row that brought no run to its end
+SPARE = 5  # batches per worker that what is left makes at least
+TRIES = 3  # of a task whose node or process has died, before the round ends without it
+
+Files = Mapping[str, bytes]
+
+
+class Ray:
+    """`Ray()` connects to the running cluster, or starts one here; `Ray(address="10.0.0.1:6379")`
+    connects to that one. `threads` cores per run, batches of about `minutes`."""
+
+    def __init__(self, address: str = "", threads: int = 1, minutes: float = 5.0) -> None:
+        self.address, self.threads, self.minutes = address, threads, minutes
+        if not (threads > 0 and minutes > 0):
+            raise SpecError(
+                f"Ray's threads and minutes are {threads} and {minutes}; both positive."
+            )
+
+    def with_threads(self, threads: int) -> Ray:
+        return Ray(self.address, threads, self.minutes)
+
+    def execute(self, order: Order, sink: Sink) -> None:
+        ray = self._connect()
+        store = Store(Path(order.store).resolve())
+        order = replace(order, store=str(store.root))
+        specs = {spec.id: spec for spec in read_specs(order)}
+        mark = store.root / ".locks" / f"ray-{secrets.token_hex(6)}"
+        make_directory(mark.parent)
+        mark.touch()  # a node that sees it sees the store
+        ears = ray.remote(num_cpus=0, max_restarts=-1)(_Ears).remote()
+        refused: set[str] = set()
+        fruitless = 0
+        try:
+            while fruitless < MOST_FRUITLESS:
+                left = [s for n, s in specs.items() if n not in refused and not _ended(store, n)]
+                if order.probe:
+                    left, fruitless = list(specs.values()), MOST_FRUITLESS  # once: they are cached
+                if not left:
+                    break
+                self._round(ray, order, left, store, mark, ears, sink, refused)
+                fruitless += not any(s.id in refused or _ended(store, s.id) for s in left)
+        finally:
+            mark.unlink(missing_ok=True)
+            with contextlib.suppress(Exception):
+                ray.kill(ears)
+
+    def _round(
+        self,
+        ray: Any,
+        order: Order,
+        specs: Sequence[Spec],
+        store: Store,
+        mark: Path,
+        ears: Any,
+        sink: Sink,
+        refused: set[str],
+    ) -> None:
+        cores = int(ray.cluster_resources().get("CPU", 1))
+        batches = make_batches(specs, 60 * self.minutes, max(1, cores // self.threads))
+        task = ray.remote(num_cpus=self.threads, max_retries=TRIES)(work)
+        asked = {
+            task.remote(
+                replace(order, specs=[spec.to_dict() for spec in batch]).to_json(),
+                self.threads,
+                mark.name,
+                ears,
+                {n: pack(store.get(n).path) for s in batch for n in s.needs() if _ended(store, n)},
+            ): batch
+            for batch in batches
+        }
+
+        def listen() -> None:
+            for line in ray.get(ears.take.remote()):
+                event = Event.from_json(line)
+                if event.kind == "refused":
+                    refused.add(event.run)
+                sink(event)
+
+        waiting = list(asked)
+        while waiting:
+            done, waiting = ray.wait(waiting, num_returns=len(waiting), timeout=LOOK_SECONDS)
+            with contextlib.suppress(ray.exceptions.RayActorError):  # it is restarted
+                listen()
+            for reference in done:
+                try:
+                    for name, files in ray.get(reference).items():
+                        store.receive(name, files)
+                except (ray.exceptions.RayError, StoreError) as error:
+                    names = ", ".join(spec.id for spec in asked[reference])
+                    first = str(error).strip().splitlines()[0]
+                    sink(Event("warned", "", message=f"A task with {names} died: {first}"))
+        with contextlib.suppress(ray.exceptions.RayActorError):
+            listen()
+
+    def _connect(self) -> Any:
+        try:
+            import ray
+        except ModuleNotFoundError as error:
+            raise SpecError(
+                "Ray is not installed; install it with `pip install 'grokscope[ray]'`."
+            ) from error
+        if ray.is_initialized():
+            return ray
+        quiet = {"log_to_driver": False, "logging_level": "ERROR"}
+        try:
+            ray.init(address=self.address or "auto", **quiet)
+        except ConnectionError as error:
+            if self.address or os.environ.get("RAY_ADDRESS"):
+                raise TrainingError(f"There is no Ray cluster to connect to: {error}.") from error
+            ray.init(include_dashboard=False, **quiet)
+        return ray
+
+
+def make_batches(specs: Sequence[Spec], seconds: float, workers: int) -> list[list[Spec]]:
+    """Runs of equal form, which share a compiled program, in batches that are estimated to take at
+    most so long, the largest first. They become smaller as less is left, down to single runs:
+    estimates are rough, and nobody should wait for another's last batch."""
+    from grokscope.engine.planning import estimate_seconds  # which plans for executors
+
+    forms: dict[str, list[tuple[float, Spec]]] = defaultdict(list)
+    for spec in specs:
+        forms[spec.family()].append((estimate_seconds(spec), spec))
+    left = sum(each for some in forms.values() for each, _ in some)
+    batches: list[tuple[float, list[Spec]]] = []
+    for some in sorted(forms.values(), key=lambda some: -sum(each for each, _ in some)):
+        total = 0.0
+        batch: list[Spec] = []
+        for each, spec in sorted(some, key=lambda pair: -pair[0]):
+            if batch and total + each > min(seconds, left / (SPARE * workers)):
+                batches.append((total, batch))
+                total, batch = 0.0, []
+            batch.append(spec)
+            total, left = total + each, left - each
+        batches.append((total, batch))
+    return [batch for _, batch in sorted(batches, key=lambda pair: -pair[0])]
+
+
+def work(
+    text: str, threads: int, mark: str, ears: Any, needed: Mapping[str, Files]
+) -> dict[str, Files]:
+    """A task: train a batch; the runs to be shipped home, if this node does not see the store."""
+    order = Order.from_json(text)
+
+    def tell(event: Event) -> None:
+        ears.hear.remote(event.to_json())
+
+    if (Path(order.store) / ".locks" / mark).exists():
+        carry_out_here(order, 1, threads, tell)
+        return {}
+    if order.probe:
+        raise StoreError("Probes need a store that every node sees.")
+    with tempfile.TemporaryDirectory(prefix="grokscope-") as folder:
+        store = Store(folder)
+        for name, files in needed.items():
+            store.receive(name, files)
+        carry_out_here(replace(order, store=folder), 1, threads, tell)
+        names = [spec.id for spec in read_specs(order) if _ended(store, spec.id)]
+        return {name: pack(store.get(name).path) for name in names}
+
+
+def pack(folder: Path) -> dict[str, bytes]:
+    """The files of a run that has ended, by their places in it."""
+    found = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*.*")}
+    return {n: p.read_bytes() for n, p in found.items() if n == OUTCOME or FILE.fullmatch(n)}
+
+
+class _Ears:
+    """Collects what tasks tell, until the driver takes it."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def hear(self, line: str) -> None:
+        self.lines.append(line)
+
+    def take(self) -> list[str]:
+        lines, self.lines = self.lines, []
+        return lines
+
+
+def _ended(store: Store, name: str) -> bool:
+    return (store.root / name / OUTCOME).exists()

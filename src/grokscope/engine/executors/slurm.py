@@ -1,0 +1,216 @@
+"""Jobs of a SLURM cluster, submitted with submitit (extra `slurm`).
+
+All jobs are identical. Each claims runs from the store, which every node must see under the same
+path, trains them, and ends when others do all that is left. So an array needs no task per run, a
+site's cap on arrays only means several arrays, and a job that is pre-empted, times out or loses its
+node has lost at most a second of work: it is queued again, and whoever comes next resumes its runs.
+Jobs tell what they do in files beside the order; this process reads them, and submits anew while
+runs are left that nobody works on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import subprocess
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from grokscope.engine.events import Event, Sink
+from grokscope.engine.executors.node import carry_out_here
+from grokscope.engine.orders import Order, read_specs
+from grokscope.errors import GrokscopeError, SpecError, TrainingError
+from grokscope.store import Store
+from grokscope.store.files import make_directory, write_file
+from grokscope.store.run import OUTCOME
+
+LOOK_SECONDS = 0.5
+AGAIN_SECONDS = 60.0  # between two submissions while jobs are alive
+MOST_FRUITLESS = 3  # submissions in a row after which no run has come any further
+
+
+class Slurm:
+    """`Slurm(workers=20, partition="long", minutes=120)`. A job has `processes` worker processes
+    with `threads` cores each; `cap` is the most tasks that the site allows per array."""
+
+    def __init__(
+        self,
+        workers: int = 10,
+        processes: int = 1,
+        threads: int = 1,
+        minutes: float = 60,
+        gigabytes: float = 4,
+        partition: str = "",
+        cap: int = 100,
+        cluster: str = "slurm",
+        setup: str = "",
+    ) -> None:
+        self.workers, self.processes, self.threads, self.cap = workers, processes, threads, cap
+        self.minutes, self.gigabytes, self.partition = minutes, gigabytes, partition
+        self.cluster = cluster
+        """`local` runs the jobs as processes of this machine, for tests."""
+        self.setup = setup
+        """A line of shell for each job before it starts, such as `module load cuda`."""
+        for name in ("workers", "processes", "threads", "cap", "minutes"):
+            if not getattr(self, name) > 0:
+                raise SpecError(f"Slurm's {name} is {getattr(self, name)}; it must be positive.")
+
+    def with_threads(self, threads: int) -> Slurm:
+        other = Slurm.__new__(Slurm)
+        other.__dict__ = {**self.__dict__, "threads": threads}
+        return other
+
+    def execute(self, order: Order, sink: Sink) -> None:
+        store = Store(Path(order.store).resolve())
+        folder = store.root / ".locks" / "jobs" / secrets.token_hex(6)
+        make_directory(folder)
+        order = replace(order, store=str(store.root), stay=False)
+        write_file(folder / "order.json", order.to_json().encode())
+        left = {spec.id for spec in read_specs(order)}
+        ears = _Ears(folder)
+        jobs: list[Any] = []
+        submitted, fruitless = -AGAIN_SECONDS, 0
+        try:
+            while True:
+                for event in ears.hear():
+                    fruitless = 0
+                    if event.kind == "refused":
+                        left.discard(event.run)
+                    sink(event)
+                alive = self._count_alive(jobs)
+                if order.probe:  # taken once; who asked takes what is missing then
+                    left = left if alive or not jobs else set()
+                else:
+                    left = {n for n in left if not (store.root / n / OUTCOME).exists()}
+                if not left:
+                    break
+                free = [name for name in left if not store.is_held(name)]
+                wanted = min(self.workers, -(-len(free) // self.processes)) - alive
+                if wanted > 0 and (not alive or time.monotonic() - submitted > AGAIN_SECONDS):
+                    if fruitless == MOST_FRUITLESS:
+                        raise TrainingError(
+                            f"{fruitless} times in a row jobs ended without bringing a run any "
+                            f"further. {_last_words(jobs)}"
+                        )
+                    for name in free:  # a job would have to watch a dead holder as long as we did
+                        with store.claim(name):
+                            pass
+                    jobs += self._submit(folder, wanted)
+                    submitted, fruitless = time.monotonic(), fruitless + 1
+                time.sleep(LOOK_SECONDS)
+        finally:
+            for job in jobs:
+                with contextlib.suppress(Exception):  # it has ended, or SLURM is out of reach
+                    job.cancel(check=False)
+            for event in ears.hear():
+                sink(event)
+
+    def _submit(self, folder: Path, count: int) -> list[Any]:
+        submitit = _import()
+        executor = submitit.AutoExecutor(folder, cluster=self.cluster)
+        options: dict[str, Any] = {
+            "name": "grokscope",
+            "timeout_min": max(1, round(self.minutes)),
+            "cpus_per_task": self.processes * self.threads,
+            "mem_gb": self.gigabytes,
+            "slurm_array_parallelism": self.cap,
+            "slurm_setup": [self.setup] if self.setup else None,
+            "slurm_partition": self.partition or None,
+        }
+        executor.update_parameters(**{n: v for n, v in options.items() if v is not None})
+        jobs: list[Any] = []
+        try:
+            while len(jobs) < count:
+                with executor.batch():
+                    some = min(self.cap, count - len(jobs))
+                    task = Task(str(folder), self.processes, self.threads)
+                    array = [executor.submit(task) for _ in range(some)]
+                jobs += array
+        except Exception as error:  # SLURM's own words
+            words = str(error).strip().splitlines() or [type(error).__name__]
+            raise TrainingError(f"SLURM takes no job: {words[-1].rstrip('.')}.") from error
+        return jobs
+
+    def _count_alive(self, jobs: Sequence[Any]) -> int:
+        """Queued or running. SLURM's queue is asked, since many sites keep no accounts."""
+        if self.cluster != "slurm":
+            return sum(not job.done() for job in jobs)
+        if not jobs:
+            return 0
+        names = ",".join(sorted({job.job_id.partition("_")[0] for job in jobs}))
+        command = ["squeue", "--noheader", "--array", "--format=%T", f"--jobs={names}"]
+        found = subprocess.run(command, capture_output=True, text=True)
+        if found.returncode and "Invalid job id" not in found.stderr:
+            return 1  # SLURM does not answer; we ask again
+        return len(found.stdout.split())
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a job does. submitit calls `checkpoint` when SLURM wants the node back."""
+
+    folder: str
+    processes: int
+    threads: int
+
+    def __call__(self) -> None:
+        name = _import().JobEnvironment().job_id
+        order = Order.from_json((Path(self.folder) / "order.json").read_text())
+        with open(Path(self.folder) / f"{name}.events", "a") as events:
+
+            def tell(event: Event) -> None:
+                print(event.to_json(), file=events, flush=True)
+
+            try:
+                carry_out_here(order, self.processes, self.threads, tell)
+            except GrokscopeError as error:
+                tell(Event("warned", "", message=str(error)))
+                raise
+
+    def checkpoint(self) -> Any:
+        return _import().helpers.DelayedSubmission(self)
+
+
+class _Ears:
+    """Reads what the jobs of an order have written since the last time."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._read: dict[str, int] = {}
+
+    def hear(self) -> list[Event]:
+        events = []
+        for entry in sorted(os.listdir(self.folder)):
+            if not entry.endswith(".events"):
+                continue
+            with open(self.folder / entry, "rb") as file:
+                file.seek(self._read.get(entry, 0))
+                whole, newline, _ = file.read().rpartition(b"\n")
+            self._read[entry] = self._read.get(entry, 0) + len(whole) + len(newline)
+            for line in whole.splitlines():
+                with contextlib.suppress(ValueError, TypeError):  # of one that was killed
+                    events.append(Event.from_json(line.decode()))
+        return events
+
+
+def _last_words(jobs: Sequence[Any]) -> str:
+    for job in reversed(jobs):
+        with contextlib.suppress(OSError):
+            lines = Path(job.paths.stderr).read_text(errors="replace").strip().splitlines()
+            if lines:
+                return f"The last one said: {lines[-1]}"
+    return "They said nothing."
+
+
+def _import() -> Any:
+    try:
+        import submitit
+    except ModuleNotFoundError as error:
+        raise SpecError(
+            "SLURM needs submitit; install it with `pip install 'grokscope[slurm]'`."
+        ) from error
+    return submitit
