@@ -14,6 +14,7 @@ import pytest
 
 import grokscope as gs
 from grokscope import cli, management
+from grokscope.engine.executors.ray import pack
 from grokscope.spec import ObservedSpec
 from grokscope.store import index
 from grokscope.store import store as store_module
@@ -271,3 +272,12 @@ def test_many_runs_are_cut_short_in_tables_only(root, monkeypatch, capsys):
     assert cli.run(["runs", "--json", "--store", str(root)]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert len([json.loads(line) for line in lines]) == 3
+
+
+def test_what_people_say_of_a_run_stays_when_it_comes_from_elsewhere(root, tmp_path):
+    home = gs.Store(tmp_path / "home")
+    home.begin(SPECS[0]).annotate(name="slow")
+    home.receive(SPECS[0].id, pack(root / SPECS[0].id))
+    assert home.get("slow").status == "finished"
+    assert home.table()["name"].to_list() == ["slow"]
+    assert home.verify() == []

@@ -4,6 +4,7 @@ runs answer most of them: AdamW and IVON, with many and with few seen tasks."""
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -133,7 +134,7 @@ def map_arms(setting: Setting, seed: int) -> Mapping[str, InContextSpec]:
     return found
 
 
-def _along_tasks(kind: str, column: str, **bounds: float) -> Trend:
+def _along_tasks(kind: str, column: str, **bounds: Any) -> Trend:
     """How a final number goes with the number of seen tasks, by one method."""
 
     def tasks(arm: ArmRuns) -> float | None:
