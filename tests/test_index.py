@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import time
+from types import SimpleNamespace
 
 import numpy as np
 import polars as pl
@@ -247,7 +247,8 @@ def test_runs_are_followed(root, monkeypatch, capsys):
             raise KeyboardInterrupt
         step()
 
-    monkeypatch.setattr(time, "sleep", pass_time)
+    # Only here: the thread that keeps leases alive sleeps as well.
+    monkeypatch.setattr(management, "time", SimpleNamespace(sleep=pass_time))
     assert cli.run(["runs", "--follow", "--where", "seed <> 8", "--store", str(root)]) == 0
     *table, begun, ended, gone = capsys.readouterr().out.splitlines()
     name = SPEC.replace(seed=7).id[:8]
