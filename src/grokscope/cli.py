@@ -103,6 +103,8 @@ def _as_flags(rest: list[str]) -> list[str]:
             flags += [] if sweeping else [item]
         elif sweeping:
             over.append(item)
+        elif place and rest[place - 1] in ("--on", "--store"):  # whose values may have a `=`
+            flags.append(item)
         elif equals and not (place == 0 and item.endswith(".toml")):
             field = name.replace("-", "_")
             if field_type(field) is None:
