@@ -9,6 +9,7 @@ import pytest
 import grokscope as gs
 from grokscope.engine.program import make_member
 from grokscope.papers.martingale_operators import evaluation, laws
+from grokscope.problems.fields import pass_operations
 from grokscope.spec.equations import FieldSpec
 
 SMALL = FieldSpec().replace(
@@ -91,7 +92,7 @@ def test_laws_and_baselines(runs, monkeypatch):
         "flow": laws.operator_law(laws.open_run(runs["flow"]), truth),
         "global": laws.global_spread(mean, around),
         "constant": laws.constant_covariance(mean, around),
-        "coarse": laws.coarse_solver(SMALL, truth),
+        "coarse": laws.coarse_solver(SMALL.equation, pass_operations(SMALL), truth),
         "oracle": laws.oracle_moments(truth, 8),
     }
     for name, law in found.items():

@@ -19,6 +19,7 @@ from grokscope.measures import laws as measures
 from grokscope.papers.martingale_operators import laws
 from grokscope.papers.martingale_operators.laws import Law, Trained, Truth
 from grokscope.papers.martingale_operators.theory import rank_gap
+from grokscope.problems.fields import pass_operations
 from grokscope.spec.equations import EquationSpec, FieldSpec
 from grokscope.store import Run
 from grokscope.tasks import fields
@@ -93,7 +94,7 @@ def summarise(run: Run) -> dict[str, float | None]:
         "constant": laws.constant_covariance(mean, around),
     }.items():
         row |= {f"{name}_{column}": value for column, value in compare(law, truth).items()}
-    row |= shared_rows(trained.spec.equation, trained.spec)
+    row |= shared_rows(trained.spec.equation, pass_operations(trained.spec))
     row |= rank_limits(trained.spec, truth)
     least = row.get("limit_covariance_error")
     return {
@@ -106,14 +107,15 @@ def summarise(run: Run) -> dict[str, float | None]:
 
 
 @lru_cache(maxsize=16)
-def shared_rows(equation: EquationSpec, spec: FieldSpec) -> Mapping[str, float]:
-    """What all runs of an equation share: the sampling floor, the coarse solver, the moments of as
-    many true samples as a training condition has, and how far from Gaussian the truth is."""
+def shared_rows(equation: EquationSpec, operations: float) -> Mapping[str, float]:
+    """What all runs of an equation share: the sampling floor, the coarse solver with the operations
+    of a forward pass, the moments of as many true samples as a training condition has, and how far
+    from Gaussian the truth is."""
     truth = laws.find_truth(equation)
     found = {
         "floor": laws.from_samples(truth.fresh),
         "oracle": laws.oracle_moments(truth, equation.noises),
-        "coarse": laws.coarse_solver(spec, truth),
+        "coarse": laws.coarse_solver(equation, operations, truth),
         "gaussian": laws.gaussian(truth.mean, truth.covariance),
     }
     row = {

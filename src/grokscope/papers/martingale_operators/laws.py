@@ -21,7 +21,6 @@ import numpy as np
 from grokscope.problems.fields import (
     Fields,
     Numbers,
-    pass_operations,
     set_up,
     standardise,
 )  # fmt: skip
@@ -202,11 +201,10 @@ def _everywhere(covariance: np.ndarray, mean: np.ndarray) -> np.ndarray:
     return np.broadcast_to(covariance.astype(float), (len(mean), *covariance.shape))
 
 
-def coarse_solver(spec: FieldSpec, truth: Truth) -> Law | None:
-    """B6: as many solutions on a coarser grid with fewer steps as have the operations of one
-    forward pass, put on the fine grid by trigonometric interpolation. None for rough volatility,
-    which is drawn and not solved."""
-    equation = spec.equation
+def coarse_solver(equation: EquationSpec, operations: float, truth: Truth) -> Law | None:
+    """B6: as many solutions on a coarser grid with fewer steps as have so many operations, those of
+    one forward pass, put on the fine grid by trigonometric interpolation. None for rough
+    volatility, which is drawn and not solved."""
     if equation.kind in ROUGH or equation.dimensions > 1:
         return None
     own = fields.settled(equation)[0]
@@ -214,7 +212,7 @@ def coarse_solver(spec: FieldSpec, truth: Truth) -> Law | None:
     coarse = replace(equation, points=points, steps=steps)
     # A step: two transforms each way of about 5 n log2 n, and ten operations per point.
     each = steps * points * (4 * 5 * np.log2(points) + 10)
-    count = max(int(pass_operations(spec) / each), 2)
+    count = max(int(operations / each), 2)
     drawn = fields.simulate(coarse, jax.random.key(1), truth.coefficients, count)
     spectrum = np.fft.rfft(np.asarray(drawn), axis=-1, norm="forward")
     return from_samples(np.fft.irfft(spectrum, n=equation.points, axis=-1, norm="forward"))
