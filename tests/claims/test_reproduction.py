@@ -195,7 +195,7 @@ def test_a_teacher_that_only_the_tables_know_is_trained_for_its_pupil(runs):
 
 
 def test_an_interruption_leaves_tables(reproduce, monkeypatch):
-    def interrupted(specs, store, sinks):
+    def interrupted(specs, store, executor, sinks):
         planning.train(specs[:1], store, sinks=sinks)
         raise KeyboardInterrupt
 
