@@ -1,5 +1,5 @@
-"""Executors of clusters, with jobs and nodes on this machine. `tests/clusters` has the rest: a real
-SLURM, nodes that are killed."""
+"""Executors of clusters, with jobs and nodes on this machine. `tests/clusters` disturbs a real
+SLURM."""
 
 from __future__ import annotations
 
