@@ -249,6 +249,21 @@ def test_numbers_are_data():
     assert compiled._cache_size() == 1
 
 
+@pytest.mark.parametrize("tokens", [TOKENS, ASKED], ids=["any query", "one query"])
+@pytest.mark.parametrize("changes", VARIANTS.values(), ids=VARIANTS)
+def test_a_loss_in_64_bits_leaves_the_model_in_32(changes, tokens):
+    """In 64 bits the same step takes twice as long, and it is not the authors' model."""
+    last = {"read": (5,), "constant_query": True, "layers": 1} if tokens is ASKED else {}
+    shape, params = make(**{**changes, **last})
+    with jax.enable_x64(True):
+        numbers = ModelNumbers(np.float32(1), np.float32(1e-5))
+        found = jax.eval_shape(
+            lambda p: transformer.respond(p, jnp.asarray(tokens), shape, attend_as(shape), numbers),
+            params,
+        )
+    assert {array.dtype for array in found} == {jnp.dtype("float32")}
+
+
 def test_rotary_scores_depend_on_distance_alone():
     vectors = jnp.asarray(np.random.default_rng(2).normal(size=(1, 2, 1, 8)), jnp.float32)
     query, key = vectors[:, :1], vectors[:, 1:]

@@ -250,7 +250,7 @@ class _Net(NamedTuple):
         attention = attend(self.mask(scores, rows))
         # A loop over the few positions: look-up, product and sum are one pass then, which takes
         # half the time of an einsum over looked-up values.
-        mixed = jnp.zeros(())
+        mixed = jnp.float32(0)  # not a number of 64 bits where the loss has them
         for t in everywhere:
             mixed = mixed + attention[..., t, None] * value[pairs[:, t], t][:, None]
         return Attended(here, mixed, scores, attention)
