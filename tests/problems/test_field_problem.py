@@ -128,3 +128,9 @@ def test_dropout_draws_another_mean_each_time(store):
         for key in jax.random.split(jax.random.key(0))
     )
     assert not np.allclose(one, other)
+
+
+def test_speed_is_measured_beside_one_pass(runs):
+    flow, joint = (evaluation.measure_speed(runs[name]) for name in ("flow", "joint"))
+    assert flow["law_ms"] == flow["flow_ms"] > flow["pass_ms"] > 0
+    assert joint == {"pass_ms": joint["pass_ms"], "law_ms": joint["pass_ms"]}

@@ -19,6 +19,7 @@ import polars as pl
 
 from grokscope.claims.looks import ERROR, LOOKS, Look, looks_up_to
 from grokscope.claims.studies import Paper, Planned, ScaleName, Setting, Study, plan, plan_setting
+from grokscope.claims.summaries import summarise_all
 from grokscope.claims.verdicts import Finding
 from grokscope.errors import StoreError
 from grokscope.spec import Spec
@@ -251,13 +252,18 @@ def collect(
     everything = [*planned]
     for scale in {item.setting.scale for item in planned}:
         for study in paper.studies:
-            asked = max(len(study.seeds_at(scale)), known.get(study.name, 0))
+            least = max(len(study.seeds_at(scale)), known.get(study.name, 0))
             most = max((_number(item) for item in planned), default=0) if later else 0
-            everything += plan([study], scale, max(asked, most))
+            everything += plan([study], scale, max(least, most))
     users: dict[str, dict[str, Study]] = {}
     for item in everything:
         users.setdefault(item.spec.id, {})[item.study.name] = item.study
-    rows = [_row(paper, list(users[name].values()), run) for name, run in ended.items()]
+    asked = {
+        name: [f for f in (paper.summarise, *(s.summarise for s in users[name].values())) if f]
+        for name in ended
+    }
+    summaries = summarise_all(asked, ended.values())
+    rows = [_row(run) | more for run, more in zip(ended.values(), summaries, strict=True)]
     # The same columns for every kept curve: studies may share a run.
     columns = sorted({column for study in paper.studies for column in study.curves})
     wanted = dict.fromkeys(i.spec.id for i in everything if i.arm in i.study.curve_arms)
@@ -305,10 +311,10 @@ def _lay_over(old: pl.DataFrame, *new: pl.DataFrame) -> pl.DataFrame:
     return renewed.sort(["run", "epoch"] if "epoch" in renewed.columns else ["run"])
 
 
-def _row(paper: Paper, studies: Sequence[Study], run: Run) -> dict[str, Any]:
+def _row(run: Run) -> dict[str, Any]:
     outcome = run.outcome
     kind = {key: name for key, name in run.spec.to_dict().items() if key == "kind"}
-    row: dict[str, Any] = {
+    return {
         "run": run.id,
         "seed": run.spec.seed,
         "spec": json.dumps(kind | run.spec.changed(), sort_keys=True),
@@ -320,11 +326,6 @@ def _row(paper: Paper, studies: Sequence[Study], run: Run) -> dict[str, Any]:
         "commit": run.provenance["segments"][-1]["commit"] or "unknown",
         **outcome["final"],
     }
-    if outcome["status"] == "finished":
-        row |= paper.summarise(run)
-        for study in studies:
-            row |= study.summarise(run) if study.summarise else {}
-    return row
 
 
 def event_times(outcome: Mapping[str, Any]) -> dict[str, int | None]:

@@ -85,7 +85,8 @@ class Panel:
     @property
     def heading(self) -> str:
         """The title with a capital; those inside it stay."""
-        return self.title[:1].upper() + self.title[1:]
+        first = self.title[:1]  # φ has no capital here
+        return (first.upper() if first.isascii() else first) + self.title[1:]
 
 
 class Comparison(NamedTuple):

@@ -5,7 +5,15 @@ from __future__ import annotations
 from grokscope.claims.evidence import ArmRuns, Event
 from grokscope.claims.judgements import Trend
 from grokscope.papers.martingale_operators import figures
-from grokscope.papers.martingale_operators.settings import DIAGONAL, PROSE, SEEDS, Ratio, only, vary
+from grokscope.papers.martingale_operators.settings import (
+    DIAGONAL,
+    MULTIPLICATIVE,
+    PROSE,
+    SEEDS,
+    Ratio,
+    only,
+    vary,
+)
 
 SAMPLES = 4096
 NOISES = (1, 4, 16, 64, 256)
@@ -34,7 +42,7 @@ STUDY = PROSE.study(
             "4096 × 1", "w2", "w2", "1 noise over 16", high=1.25, reference="256 × 16"
         ),
     },
-    settings=only(("multiplicative",)),
+    settings=only((MULTIPLICATIVE,)),
     arms=vary(ARMS),
     draw=figures.draw_budgets,
     seeds=SEEDS,

@@ -9,6 +9,7 @@ from grokscope.papers.martingale_operators import figures
 from grokscope.papers.martingale_operators.evaluation import DEFINITIONS, trace_law
 from grokscope.papers.martingale_operators.settings import (
     DIAGONAL,
+    HEAT,
     JOINT,
     PROSE,
     REGIMES,
@@ -56,7 +57,7 @@ STUDY = PROSE.study(
             "dropout", "coverage_90", "coverage of the 90 % interval", high=0.5
         ),
     },
-    settings=only(tuple(REGIMES), smoke=("heat",)),
+    settings=only(tuple(REGIMES), smoke=(HEAT,)),
     arms=vary(ARMS),
     draw=figures.draw_distances,
     curve_arms=("diagonal", "joint"),

@@ -92,9 +92,9 @@ def _factors(sample: Sample, evidence: Evidence) -> Panel | None:
     for name, arm_name, prefix in (
         ("operator, diagonal", "diagonal", ""),
         ("operator, joint", "joint", ""),
-        ("B1, global deviation", "diagonal", "global_"),
-        ("B2, constant covariance", "diagonal", "constant_"),
-        ("fresh sample of the truth", "diagonal", "floor_"),
+        ("B1, one deviation", "diagonal", "global_"),
+        ("B2, one covariance", "diagonal", "constant_"),
+        ("fresh true sample", "diagonal", "floor_"),
     ):
         arm = sample.arms.get(arm_name)
         if arm is None:
@@ -110,10 +110,10 @@ def _factors(sample: Sample, evidence: Evidence) -> Panel | None:
     scale = alt.Scale(domain=names, range=[COLOURS[k] for k in keys][: len(names)])
     x = _span(alt.X, "value", "Dirac over law", [68.0, 120.0, *(row["value"] for row in rows)])
     y = alt.Y(
-        "definition:N", sort=list(DEFINITIONS.values()), title=None, axis=alt.Axis(labelLimit=250)
+        "definition:N", sort=list(DEFINITIONS.values()), title=None, axis=alt.Axis(minExtent=112)
     )
     shape = alt.Shape("law:N", scale=alt.Scale(domain=names), legend=None)
-    legend = alt.Legend(title=None, orient="bottom", columns=2)
+    legend = alt.Legend(title=None, orient="bottom", columns=2, columnPadding=20)
     points = alt.Chart(inline(rows)).mark_point(filled=True, size=60, opacity=0.9)
     marks = points.encode(
         x=x, y=y, color=alt.Color("law:N", scale=scale, legend=legend), shape=shape

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import jax
@@ -138,20 +138,9 @@ def operator_law(trained: Trained, truth: Truth) -> Law:
 def flow_sampler(
     trained: Trained, count: int, steps: int
 ) -> Callable[[np.ndarray], np.ndarray]:  # (u, N) -> (u, count, N)
-    """Euler steps along the learned velocity, from white noise to the field; compiled once."""
-    problem, (shift, scale) = trained.problem, trained.scales.fields
-
-    @jax.jit
-    def flow(key: Any, one: Any) -> Any:  # (N, 1) -> (count, N)
-        start = jax.random.normal(key, (count, one.shape[0]))
-        inputs = jnp.broadcast_to(one, (count, *one.shape))
-
-        def step(index: Any, at: Any) -> Any:
-            times = jnp.full(count, index / steps)
-            return at + problem.velocity(trained.params, inputs, at, times) / steps
-
-        mean = problem.predict(trained.params, one[None], trained.numbers).mean
-        return mean + trained.numbers.spread * jax.lax.fori_loop(0, steps, step, start)
+    """Samples of the learned flow, from white noise to the field."""
+    shift, scale = trained.scales.fields
+    flow = partial(_flow, trained.problem, count, steps, trained.params, trained.numbers)
 
     def sample(given: np.ndarray) -> np.ndarray:
         keys = jax.random.split(jax.random.key(0), len(given))
@@ -161,16 +150,37 @@ def flow_sampler(
     return sample
 
 
+@partial(jax.jit, static_argnums=(0, 1, 2))
+def _flow(
+    problem: Fields, count: int, steps: int, params: Any, numbers: Numbers, key: Any, one: Any
+) -> Any:  # (N, 1) -> (count, N)
+    """Euler steps along the learned velocity; compiled once for all runs of a shape."""
+    start = jax.random.normal(key, (count, one.shape[0]))
+    inputs = jnp.broadcast_to(one, (count, *one.shape))
+
+    def step(index: Any, at: Any) -> Any:
+        times = jnp.full(count, index / steps)
+        return at + problem.velocity(params, inputs, at, times) / steps
+
+    mean = problem.predict(params, one[None], numbers).mean
+    return mean + numbers.spread * jax.lax.fori_loop(0, steps, step, start)
+
+
 def sample_dropout(trained: Trained, given: np.ndarray) -> np.ndarray:  # -> (u, PASSES, N)
     shift, scale = trained.scales.fields
     scaled = trained.scaled(given)
 
-    @jax.jit
-    def once(key: Any) -> Any:
-        return trained.problem.predict(trained.params, scaled, trained.numbers, key).mean
-
-    found = [np.asarray(once(key)) for key in jax.random.split(jax.random.key(0), PASSES)]
+    keys = jax.random.split(jax.random.key(0), PASSES)
+    found = [
+        np.asarray(_drop(trained.problem, trained.params, scaled, trained.numbers, key))
+        for key in keys
+    ]
     return np.stack(found, axis=1) * scale + shift
+
+
+@partial(jax.jit, static_argnums=0)
+def _drop(problem: Fields, params: Any, scaled: Any, numbers: Numbers, key: Any) -> Any:
+    return problem.predict(params, scaled, numbers, key).mean
 
 
 def dirac(mean: np.ndarray) -> Law:

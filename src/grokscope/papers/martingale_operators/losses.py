@@ -6,7 +6,10 @@ from grokscope.claims.judgements import Level
 from grokscope.papers.martingale_operators import figures
 from grokscope.papers.martingale_operators.settings import (
     DIAGONAL,
+    HEAT,
     JOINT,
+    MULTIPLICATIVE,
+    PHI4,
     PROSE,
     SEEDS,
     Ratio,
@@ -62,7 +65,7 @@ STUDY = PROSE.study(
             "diagonal", "w2", "w2", "diagonal over joint, pointwise W2", 0.8, 1.25, "joint"
         ),
     },
-    settings=only(("heat", "phi4", "multiplicative"), smoke=("heat",)),
+    settings=only((HEAT, PHI4, MULTIPLICATIVE), smoke=(HEAT,)),
     arms=vary(ARMS),
     draw=figures.draw_losses,
     seeds=SEEDS,

@@ -6,7 +6,15 @@ from typing import Any
 
 from grokscope.claims.judgements import Level
 from grokscope.papers.martingale_operators import figures
-from grokscope.papers.martingale_operators.settings import DIAGONAL, PROSE, SEEDS, Ratio, only, vary
+from grokscope.papers.martingale_operators.settings import (
+    DIAGONAL,
+    HEAT,
+    PROSE,
+    SEEDS,
+    Ratio,
+    only,
+    vary,
+)
 
 RANKS, COMPARED = (1, 2, 4, 8, 16), (1, 4, 16)
 MOMENTS = {"objective.kind": "moments"}
@@ -51,7 +59,7 @@ STUDY = PROSE.study(
             reference="diagonal, rank 1",
         ),
     },
-    settings=only(("heat",), smoke=("heat",)),
+    settings=only((HEAT,), smoke=(HEAT,)),
     arms=vary(ARMS),
     draw=figures.draw_ranks,
     seeds=SEEDS,

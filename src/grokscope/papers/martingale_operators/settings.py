@@ -17,20 +17,22 @@ from grokscope.claims.verdicts import Finding, PerSeed
 from grokscope.spec import FieldSpec, Spec
 
 PROSE = Prose.read(__package__)
+HEAT, PHI4, BURGERS = "heat", "φ⁴", "Burgers"
+MULTIPLICATIVE = "Burgers, multiplicative noise"
 REGIMES = {
-    "heat": "The linear stochastic heat equation: a Gaussian law with one covariance for every "
+    HEAT: "The linear stochastic heat equation: a Gaussian law with one covariance for every "
     "initial condition, known in closed form.",
-    "phi4": "The φ⁴ equation over a short time, as SPDEBench has it, but with many noises for "
+    PHI4: "The φ⁴ equation over a short time, as SPDEBench has it, but with many noises for "
     "every initial condition: nearly Gaussian.",
-    "burgers": "The Burgers equation with coloured additive noise.",
-    "multiplicative": "The same with noise times (1 + u) / 2: the covariance depends on the "
+    BURGERS: "The Burgers equation with coloured additive noise.",
+    MULTIPLICATIVE: "The same with noise times (1 + u) / 2: the covariance depends on the "
     "initial condition.",
 }
 CHANGES: dict[str, dict[str, Any]] = {
-    "heat": {},
-    "phi4": {"equation.kind": "phi4"},
-    "burgers": {"equation.kind": "burgers"},
-    "multiplicative": {"equation.kind": "burgers", "equation.multiplicative": 0.5},
+    HEAT: {},
+    PHI4: {"equation.kind": "phi4"},
+    BURGERS: {"equation.kind": "burgers"},
+    MULTIPLICATIVE: {"equation.kind": "burgers", "equation.multiplicative": 0.5},
 }
 # Conditions, noises, steps of training and their cadence.
 SIZES: dict[ScaleName, dict[str, Any]] = {

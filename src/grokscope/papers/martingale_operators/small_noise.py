@@ -5,7 +5,7 @@ from __future__ import annotations
 from grokscope.claims.evidence import ArmRuns, Event
 from grokscope.claims.judgements import Level, Trend
 from grokscope.papers.martingale_operators import figures
-from grokscope.papers.martingale_operators.settings import PROSE, SEEDS, Ratio, only, vary
+from grokscope.papers.martingale_operators.settings import PHI4, PROSE, SEEDS, Ratio, only, vary
 
 NOISES = (0.1, 0.03, 0.01, 0.003, 0.001)
 WIDE = 1e-3
@@ -55,7 +55,7 @@ STUDY = PROSE.study(
             "σ = 0.1",
         ),
     },
-    settings=only(("phi4",)),
+    settings=only((PHI4,)),
     arms=vary(ARMS),
     draw=figures.draw_noises,
     seeds=SEEDS,

@@ -1,0 +1,81 @@
+"""What papers read off their runs: several runs at once, and kept in each run until it or the code
+changes."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import inspect
+import io
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+import grokscope
+from grokscope.store.files import make_directory, read_bytes, write_file
+from grokscope.store.provenance import count_cores
+from grokscope.store.run import OUTCOME, PROBES
+
+if TYPE_CHECKING:
+    from grokscope.store import Run
+
+Summary = dict[str, Any]
+Summarise = Callable[["Run"], Mapping[str, Any]]
+
+
+def summarise_all(asked: Mapping[str, Sequence[Summarise]], runs: Iterable[Run]) -> list[Summary]:
+    """The numbers of every run, in order; `asked` has the functions to call by the run's name.
+
+    Threads, not processes: the time goes into XLA and NumPy, which let other threads run.
+    """
+    from grokscope.engine.compilation import prepare
+
+    prepare()
+    pool = ThreadPoolExecutor(count_cores(), "summaries")
+    try:
+        return list(pool.map(lambda run: summarise(asked[run.id], run), runs))
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def summarise(functions: Sequence[Summarise], run: Run) -> Summary:
+    """What the functions say of a run, later ones over earlier ones."""
+    if run.status != "finished" or not functions:
+        return {}
+    path = run.path / PROBES / f"summary-{_digest(functions, run)}.parquet"
+    with contextlib.suppress(Exception):  # absent or damaged: it is only a cache
+        return pl.read_parquet(io.BytesIO(read_bytes(path))).row(0, named=True)
+    found = {name: value for function in functions for name, value in function(run).items()}
+    # A closure may say something else tomorrow with the same code.
+    if found and all(inspect.isfunction(f) and not f.__closure__ for f in functions):
+        pl.DataFrame([found], strict=False).write_parquet(buffer := io.BytesIO())
+        with contextlib.suppress(OSError):  # somebody else's store may be read-only
+            make_directory(path.parent)
+            write_file(path, buffer.getvalue())
+    return found
+
+
+def _digest(functions: Sequence[Summarise], run: Run) -> str:
+    """Another one if the run was trained again, or any code that may have a say in it changed."""
+    code_of = [getattr(f, "__code__", None) for f in functions]
+    names = [f"{code.co_filename}:{code.co_firstlineno}" for code in code_of if code]
+    files = {code.co_filename for code in code_of if code and Path(code.co_filename).exists()}
+    code = [_hash_package(), *(_hash_file(file) for file in sorted(files))]
+    text = "\n".join([*names, *code]).encode()
+    return hashlib.sha256(text + read_bytes(run.path / OUTCOME)).hexdigest()[:16]
+
+
+@cache
+def _hash_package() -> str:
+    root = Path(inspect.getfile(grokscope)).parent
+    files = sorted(path for suffix in ("py", "toml") for path in root.rglob(f"*.{suffix}"))
+    return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()
+
+
+@cache
+def _hash_file(path: str) -> str:
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
