@@ -43,10 +43,11 @@ PAPER = Paper(
         "batch, 10,000 steps, their split (Python's shuffle) and their seeds. Initial weights "
         "follow their rules but are drawn by JAX, so that a seed shares its data with theirs and "
         "not its weights.",
-        "Laptop scale is modulo 53 with 40 % of the pairs trained on, width 64, 256 hidden units, "
-        "learning rate 0.003 and 3,000 steps, chosen on one pilot run (seed 456, no LN: fitted at "
-        "100, generalised at 1,750). Learning rates of the sweep are the authors', decay divided "
-        "so that the product is 0.003. Three layers have half the width, as in the paper.",
+        "Laptop scale is modulo 53 with 50 % of the pairs trained on, width 64, 256 hidden units, "
+        "learning rate 0.002 and 3,000 steps, chosen on pilots of the seeds 1 to 3, which are not "
+        "judged (`results/inductive-bias-pilots.csv`): no LN generalises in each of them by step "
+        "1,025. Learning rates of the sweep are the authors', decay divided so that the product "
+        "is 0.002. Three layers have half the width, as in the paper.",
         "Train and test losses are measured every 25 steps (10 at smoke scale, 1 where the start "
         "of training is timed), not at every step: times are rounded up to that.",
         "Times are per seed. The main one is the first row with a test accuracy of 0.995 or more, "
@@ -69,6 +70,11 @@ PAPER = Paper(
         "Kept weights are looked at every 200 steps (150 at laptop scale).",
     ),
     revisions=(
+        "After Figures 1 to 3a and 6 had been judged at laptop scale with 40 % of the pairs and a "
+        "learning rate of 0.003, chosen on a single pilot: no LN generalised in one of five seeds, "
+        "so that most claims could not be tested. The setting was chosen anew on other seeds, and "
+        "the old one is the regime “fewer pairs” of Figure 1. In both, the last layer was by "
+        "mistake computed in 64 bits until then; all runs were trained again in 32.",
         "After the first seed of Figure 1 at laptop scale had been seen: the main time was the "
         "test loss of 0.01 and became the test accuracy of 0.995. Variants with a norm before the "
         "MLP leap so often that their loss, measured every 25 steps, was never seen at 0.01 in two "

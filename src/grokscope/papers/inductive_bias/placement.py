@@ -31,6 +31,7 @@ from grokscope.papers.inductive_bias.settings import (
     complete,
     faster,
     few,
+    fewer,
     most,
     plain,
     with_norm,
@@ -128,7 +129,7 @@ STUDY = Study(
     "bias) before the MLP (M), before attention (A*; its queries and keys alone A^qk, its values "
     "alone A^v), or both. The main time is the authors' second: the first "
     "row with a test accuracy of 0.995.",
-    settings=plain,
+    settings=lambda scale: [*plain(scale), *fewer(scale)],
     arms=arms,
     claims=(
         *order_claims(),

@@ -42,13 +42,14 @@ SIZES: dict[ScaleName, dict[str, Any]] = {
         "training.log_every": 10,
         "training.snapshots": 4,
     },
-    # From pilot runs of seed 456: without a norm it memorises at 100 and generalises at 1,750.
+    # From pilots of seeds that are not judged (results/inductive-bias-pilots.csv): without a norm it
+    # generalises in every one, well before the budget ends.
     "laptop": {
         "task.modulus": 53,
-        "task.train_fraction": 0.4,
+        "task.train_fraction": 0.5,
         "model.width": 64,
         "model.hidden": 256,
-        "optimiser.lr": 3e-3,
+        "optimiser.lr": 2e-3,
         "training.epochs": 3000,
         "training.snapshots": 20,
     },
@@ -75,10 +76,12 @@ PLACES = {
 }
 WHOLE = (M, MA, A, NO_NORM)  # placements of whole blocks, in the order that the paper finds
 
-PLAIN = "authors' split"
+PLAIN, FEWER = "authors' split", "fewer pairs"
 REGIMES = {
-    PLAIN: "The authors' split: pairs are drawn one by one, so that 30 to 40 % of the test "
-    "pairs have their mirror image (b, a) among the training pairs."
+    PLAIN: "The authors' split: pairs are drawn one by one, so that 30 to 50 % of the test "
+    "pairs have their mirror image (b, a) among the training pairs.",
+    FEWER: "The same with 40 % of the pairs in place of 50 % and a learning rate of 0.003: at "
+    "this size the wait without a norm depends much on both.",
 }
 
 GENERALISED = Event("generalised", "generalise", "step of test accuracy 0.995")
@@ -133,6 +136,7 @@ def regimes(
 
 EVERYWHERE: tuple[ScaleName, ...] = ("smoke", "laptop", "paper")
 plain = regimes({PLAIN: {}}, EVERYWHERE)
+fewer = regimes({FEWER: {"task.train_fraction": 0.4, "optimiser.lr": 3e-3}})
 
 
 def complete(evidence: Evidence) -> list[tuple[str, Any]]:
