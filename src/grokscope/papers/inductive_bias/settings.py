@@ -42,8 +42,8 @@ SIZES: dict[ScaleName, dict[str, Any]] = {
         "training.log_every": 10,
         "training.snapshots": 4,
     },
-    # From pilots of seeds that are not judged (results/inductive-bias-pilots.csv): without a norm it
-    # generalises in every one, well before the budget ends.
+    # From pilots of seeds that are not judged (results/inductive-bias-pilots.csv): without a norm
+    # it generalises in every one, well before the budget ends.
     "laptop": {
         "task.modulus": 53,
         "task.train_fraction": 0.5,
