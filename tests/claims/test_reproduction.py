@@ -211,6 +211,9 @@ def test_a_study_names_its_seeds():
     assert [item.spec.seed for item in plan([study], "laptop", 4)] == [456, 789, 0, 1]
     assert [item.seed for item in plan([study], "laptop", 1)] == [456]
     assert PAPER.studies[0].seeds_at("laptop", 3) == [0, 1, 2]
+    chosen_on = replace(study, pilots=(0, 2))
+    assert chosen_on.seeds_at("laptop", 5) == [456, 789, 1, 3, 4]
+    assert [evidence._number(item) for item in plan([chosen_on], "laptop", 5)] == [1, 2, 3, 4, 5]
 
 
 def test_tables_remember_how_many_named_seeds_were_run(runs):

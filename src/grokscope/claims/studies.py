@@ -130,6 +130,8 @@ class Study:
     the looks, more are added while claims are open."""
     most_seeds: Mapping[ScaleName, int] = field(default_factory=lambda: dict(LAST))
     """Beyond this many no look is taken."""
+    pilots: tuple[int, ...] = ()
+    """Seeds on which the setting was chosen: they are never added."""
 
     def seeds_at(self, scale: ScaleName, count: int | None = None) -> list[int]:
         """The first `count` seeds, by default as many as the study asks for. Beyond those that it
@@ -137,7 +139,8 @@ class Study:
         asked = self.seeds[scale]
         named = list(range(asked)) if isinstance(asked, int) else list(asked)
         count = len(named) if count is None else count
-        others = (seed for seed in range(count + len(named)) if seed not in named)
+        apart = {*named, *self.pilots}
+        others = (seed for seed in range(count + len(apart)) if seed not in apart)
         return [*named, *others][:count]
 
 

@@ -16,6 +16,7 @@ from grokscope.papers.inductive_bias.settings import (
     GENERALISED,
     MOST,
     NO_NORM,
+    PILOTS,
     RUNS,
     WHOLE,
     A,
@@ -96,4 +97,5 @@ STUDY = Study(
     trace=trace_rank,
     seeds=RUNS,
     most_seeds=MOST,
+    pilots=PILOTS,
 )

@@ -7,7 +7,7 @@ from grokscope.claims.judgements import Trend
 from grokscope.claims.studies import Claim, Setting, Study
 from grokscope.papers.inductive_bias import figures
 from grokscope.papers.inductive_bias.quantities import summarise_rank
-from grokscope.papers.inductive_bias.settings import GENERALISED, MOST, RUNS, TIMES, plain
+from grokscope.papers.inductive_bias.settings import GENERALISED, MOST, PILOTS, RUNS, TIMES, plain
 from grokscope.papers.inductive_bias.side_by_side import compare_decays
 from grokscope.spec import RunSpec
 
@@ -62,4 +62,5 @@ STUDY = Study(
     summarise=summarise_rank,
     seeds=RUNS,
     most_seeds=MOST,
+    pilots=PILOTS,
 )

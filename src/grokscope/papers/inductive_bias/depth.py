@@ -8,6 +8,7 @@ from grokscope.papers.inductive_bias import figures
 from grokscope.papers.inductive_bias.placement import order_claims
 from grokscope.papers.inductive_bias.settings import (
     MOST,
+    PILOTS,
     RUNS,
     SIZES,
     TIMES,
@@ -56,5 +57,6 @@ STUDY = Study(
     caption=TIMES,
     seeds=RUNS,
     most_seeds=MOST,
+    pilots=PILOTS,
     appendix=True,
 )

@@ -13,6 +13,7 @@ from grokscope.papers.inductive_bias.settings import (
     AV,
     MOST,
     NO_NORM,
+    PILOTS,
     PLAIN,
     RUNS,
     TIMES,
@@ -105,4 +106,5 @@ STUDY = Study(
     trace=trace_entropy,
     seeds=RUNS,
     most_seeds=MOST,
+    pilots=PILOTS,
 )

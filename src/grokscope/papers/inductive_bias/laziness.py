@@ -10,7 +10,7 @@ from grokscope.papers.inductive_bias import figures
 from grokscope.papers.inductive_bias.judgements import Slope
 from grokscope.papers.inductive_bias.quantities import summarise_kernel
 from grokscope.papers.inductive_bias.readout_rescaled import rescaled
-from grokscope.papers.inductive_bias.settings import MOST, PLAIN, RUNS, ask, base
+from grokscope.papers.inductive_bias.settings import MOST, PILOTS, PLAIN, RUNS, ask, base
 from grokscope.spec import RunSpec
 
 SCALES = (0.5, 1.0, 2.0, 4.0)
@@ -93,5 +93,6 @@ STUDY = Study(
     summarise=summarise_kernel,
     seeds=RUNS,
     most_seeds=MOST,
+    pilots=PILOTS,
     appendix=True,
 )

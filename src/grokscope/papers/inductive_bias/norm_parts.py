@@ -11,6 +11,7 @@ from grokscope.papers.inductive_bias.placement import order_claims
 from grokscope.papers.inductive_bias.settings import (
     MOST,
     NO_NORM,
+    PILOTS,
     RUNS,
     TIMES,
     WHOLE,
@@ -52,5 +53,6 @@ STUDY = Study(
     caption=TIMES,
     seeds=RUNS,
     most_seeds=MOST,
+    pilots=PILOTS,
     appendix=True,
 )

@@ -21,6 +21,7 @@ from grokscope.papers.inductive_bias.settings import (
     MOST,
     NO_NORM,
     PERIODIC,
+    PILOTS,
     PLACES,
     RUNS,
     TIMES,
@@ -197,4 +198,5 @@ STUDY = Study(
     curve_arms=tuple(PLACES),
     seeds=RUNS,
     most_seeds=MOST,
+    pilots=PILOTS,
 )

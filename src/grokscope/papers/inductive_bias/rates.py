@@ -7,7 +7,15 @@ from grokscope.claims.judgements import Trend
 from grokscope.claims.studies import Claim, Setting, Study
 from grokscope.papers.inductive_bias import figures
 from grokscope.papers.inductive_bias.judgements import Slope
-from grokscope.papers.inductive_bias.settings import GENERALISED, MOST, RUNS, TIMES, changed, plain
+from grokscope.papers.inductive_bias.settings import (
+    GENERALISED,
+    MOST,
+    PILOTS,
+    RUNS,
+    TIMES,
+    changed,
+    plain,
+)
 from grokscope.papers.inductive_bias.side_by_side import compare_rates
 from grokscope.spec import RunSpec
 
@@ -61,4 +69,5 @@ STUDY = Study(
     curve_arms=tuple(f"rate {rate:g}" for rate in RATES),
     seeds=RUNS,
     most_seeds=MOST,
+    pilots=PILOTS,
 )

@@ -13,6 +13,7 @@ from grokscope.papers.inductive_bias.quantities import first_step, summarise_ker
 from grokscope.papers.inductive_bias.settings import (
     GENERALISED,
     MOST,
+    PILOTS,
     PLAIN,
     RUNS,
     TIMES,
@@ -130,4 +131,5 @@ STUDY = Study(
     summarise=summarise,
     seeds=RUNS,
     most_seeds=MOST,
+    pilots=PILOTS,
 )

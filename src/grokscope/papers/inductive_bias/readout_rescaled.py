@@ -9,7 +9,7 @@ from grokscope.claims.studies import Claim, Setting, Study
 from grokscope.papers.inductive_bias import figures
 from grokscope.papers.inductive_bias.judgements import Slope
 from grokscope.papers.inductive_bias.readout import NAME, SCALES, alpha_of, arm, scaled, settings
-from grokscope.papers.inductive_bias.settings import GENERALISED, MOST, RUNS, TIMES, changed
+from grokscope.papers.inductive_bias.settings import GENERALISED, MOST, PILOTS, RUNS, TIMES, changed
 from grokscope.papers.inductive_bias.side_by_side import compare_rescaled
 from grokscope.spec import RunSpec
 
@@ -56,4 +56,5 @@ STUDY = Study(
     curve_arms=tuple(map(arm, SCALES)),
     seeds=RUNS,
     most_seeds=MOST,
+    pilots=PILOTS,
 )

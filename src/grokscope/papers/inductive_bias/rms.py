@@ -7,6 +7,7 @@ from grokscope.papers.inductive_bias import figures
 from grokscope.papers.inductive_bias.placement import order_claims
 from grokscope.papers.inductive_bias.settings import (
     MOST,
+    PILOTS,
     RUNS,
     TIMES,
     WHOLE,
@@ -34,5 +35,6 @@ STUDY = Study(
     caption=TIMES,
     seeds=RUNS,
     most_seeds=MOST,
+    pilots=PILOTS,
     appendix=True,
 )

@@ -15,6 +15,7 @@ from grokscope.papers.inductive_bias.settings import (
     AV,
     MOST,
     NO_NORM,
+    PILOTS,
     RUNS,
     M,
     ask,
@@ -124,4 +125,5 @@ STUDY = Study(
     trace=trace_scale,
     seeds=RUNS,
     most_seeds=MOST,
+    pilots=PILOTS,
 )

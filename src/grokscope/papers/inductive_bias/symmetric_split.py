@@ -12,6 +12,7 @@ from grokscope.papers.inductive_bias.settings import (
     AV,
     MOST,
     NO_NORM,
+    PILOTS,
     PLACES,
     RUNS,
     TIMES,
@@ -50,5 +51,6 @@ STUDY = Study(
     caption=TIMES,
     seeds=RUNS,
     most_seeds=MOST,
+    pilots=PILOTS,
     appendix=True,
 )
