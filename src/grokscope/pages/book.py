@@ -52,13 +52,8 @@ class Cell:
         return state_effect(self.claim, self.finding.estimate)
 
     @property
-    def short(self) -> str:
-        """The effect, or in a word why there is none."""
-        return self.effect or self.finding.remark.partition(";")[0]
-
-    @property
     def detail(self) -> str:
-        """The same with what was asked for and the number of seeds."""
+        """The effect with what was asked for and the number of seeds."""
         return state_finding(self.claim, self.finding)
 
 
