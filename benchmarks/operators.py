@@ -20,6 +20,7 @@ from benchmarks.teams import clocked, take_turns
 from grokscope.engine.compilation import default_options, prepare
 from grokscope.engine.program import make_member, make_program, train_step
 from grokscope.papers.martingale_operators import evaluation, laws
+from grokscope.problems.fields import pass_operations
 from grokscope.spec.equations import FieldSpec
 
 FLOW_STEPS = (4, 16, 64)
@@ -57,7 +58,7 @@ def measure_law(rounds: int, epochs: int) -> dict[str, Any]:
     times = take_turns(work, rounds)
     print("law: " + "  ".join(f"{n} {1e3 * min(t):.2f} ms" for n, t in times.items()), flush=True)
     kept = {name: {c: row[c] for c in COMPARED} for name, row in accuracy.items()}
-    floor = evaluation.shared_rows(spec.equation, spec)
+    floor = evaluation.shared_rows(spec.equation, pass_operations(spec))
     return {
         "seconds": times,
         "distances": kept,

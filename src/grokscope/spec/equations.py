@@ -30,6 +30,8 @@ class EquationSpec:
     """Noise is multiplied by (1 - m) + m u: 0 is additive, 1 proportional to the field."""
     colour: float = number(-1.0, least=-1)
     """Noise of mode k has variance (1 + k^2)^-colour: 0 is white. -1: the equation's own."""
+    amplitude: float = number(-1.0, least=-1)
+    """Size of the initial conditions, except in rough volatility. -1: the equation's own."""
     dimensions: int = number(1, least=1, most=2)
     points: int = number(64, least=8)
     """Grid points per dimension."""

@@ -116,6 +116,7 @@ def settled(equation: EquationSpec) -> tuple[Equation, Grid]:
         time=equation.time or own.time,
         colour=own.colour if equation.colour < 0 else equation.colour,
         steps=equation.steps or own.steps,
+        amplitude=own.amplitude if equation.amplitude < 0 else equation.amplitude,
     )
     return chosen, make_grid(equation.points, equation.dimensions)
 
@@ -138,7 +139,7 @@ def evaluate_conditions(equation: EquationSpec, coefficients: Any) -> jax.Array:
     values = jnp.tensordot(coefficients, _functions(equation, equation.points), axes=1)
     if equation.kind in ROUGH:
         return np.log(0.04) + 0.5 * values
-    own = EQUATIONS[equation.kind]
+    own = settled(equation)[0]
     if not own.parabola or equation.dimensions == 2:
         return own.amplitude * values
     x = jnp.arange(equation.points) / equation.points

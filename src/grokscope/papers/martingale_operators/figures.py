@@ -94,6 +94,7 @@ def _factors(sample: Sample, evidence: Evidence) -> Panel | None:
         ("operator, joint", "joint", ""),
         ("B1, one deviation", "diagonal", "global_"),
         ("B2, one covariance", "diagonal", "constant_"),
+        ("B6, coarse solver", "diagonal", "coarse_"),
         ("fresh true sample", "diagonal", "floor_"),
     ):
         arm = sample.arms.get(arm_name)
@@ -106,7 +107,7 @@ def _factors(sample: Sample, evidence: Evidence) -> Panel | None:
     if not rows:
         return None
     names = list(dict.fromkeys(row["law"] for row in rows))
-    keys = ("diagonal", "joint", "B1", "B2", "floor")
+    keys = ("diagonal", "joint", "B1", "B2", "flow", "floor")
     scale = alt.Scale(domain=names, range=[COLOURS[k] for k in keys][: len(names)])
     x = _span(alt.X, "value", "Dirac over law", [68.0, 120.0, *(row["value"] for row in rows)])
     y = alt.Y(

@@ -150,6 +150,26 @@ def flow_sampler(
     return sample
 
 
+def pass_sampler(trained: Trained, count: int) -> Callable[[np.ndarray], np.ndarray]:
+    """Samples of the Gaussian law, from one pass: (u, N) -> (u, count, N)."""
+    shift, scale = trained.scales.fields
+    draw = partial(_pass, trained.problem, count, trained.params, trained.numbers)
+
+    def sample(given: np.ndarray) -> np.ndarray:
+        return np.asarray(draw(jax.random.key(0), trained.scaled(given))) * scale + shift
+
+    return sample
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def _pass(problem: Fields, count: int, params: Any, numbers: Numbers, key: Any, given: Any) -> Any:
+    law = problem.predict(params, given, numbers)
+    first, second = jax.random.split(key)
+    along = jax.random.normal(first, (len(given), count, law.factor.shape[1]))
+    apart = jax.random.normal(second, (len(given), count, given.shape[1]))
+    return law.mean[:, None] + along @ law.factor + apart * jnp.sqrt(law.diagonal)[:, None]
+
+
 @partial(jax.jit, static_argnums=(0, 1, 2))
 def _flow(
     problem: Fields, count: int, steps: int, params: Any, numbers: Numbers, key: Any, one: Any
@@ -202,9 +222,16 @@ def global_spread(mean: np.ndarray, around: np.ndarray) -> Law:
     return gaussian(mean, _everywhere(np.mean(around**2) * np.eye(mean.shape[1]), mean))
 
 
-def constant_covariance(mean: np.ndarray, around: np.ndarray) -> Law:
-    """B2: the covariance of the training residuals, the same for every initial condition."""
-    return gaussian(mean, _everywhere(around.T @ around / len(around), mean))
+def constant_covariance(mean: np.ndarray, around: np.ndarray, rank: int = 0) -> Law:
+    """B2: the covariance of the training residuals, the same for every initial condition. With a
+    rank, what an operator of that rank could say of it: its first components, and at every point
+    the variance that they leave out."""
+    found = around.T @ around / len(around)
+    if rank:
+        values, vectors = np.linalg.eigh(found)
+        first = (vectors[:, -rank:] * values[-rank:]) @ vectors[:, -rank:].T
+        found = first + np.diag(np.diag(found - first))
+    return gaussian(mean, _everywhere(found, mean))
 
 
 def _everywhere(covariance: np.ndarray, mean: np.ndarray) -> np.ndarray:
@@ -225,6 +252,7 @@ def coarse_solver(equation: EquationSpec, operations: float, truth: Truth) -> La
     count = max(int(operations / each), 2)
     drawn = fields.simulate(coarse, jax.random.key(1), truth.coefficients, count)
     spectrum = np.fft.rfft(np.asarray(drawn), axis=-1, norm="forward")
+    spectrum[..., -1] /= 2  # the highest frequency stands for both of its signs
     return from_samples(np.fft.irfft(spectrum, n=equation.points, axis=-1, norm="forward"))
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from grokscope.claims.judgements import Level
 from grokscope.papers.martingale_operators import figures
 from grokscope.papers.martingale_operators.settings import (
     DIAGONAL,
@@ -22,16 +21,15 @@ ARMS: dict[str, dict[str, Any]] = {
     **{f"moments, rank {r}": {**MOMENTS, "operator.rank": r} for r in RANKS},
     **{f"diagonal, rank {r}": {**DIAGONAL, "operator.rank": r} for r in COMPARED},
 }
-OVER_LIMIT = "covariance error over the least that the rank allows"
 
 STUDY = PROSE.study(
     "rank",
     {
         "pointwise distance does not depend on the rank": Ratio(
-            "diagonal, rank 1",
+            "diagonal, rank 4",
             "w2",
             "w2",
-            "rank 1 over rank 16, pointwise W2",
+            "rank 4 over rank 16, pointwise W2",
             0.8,
             1.25,
             "diagonal, rank 16",
@@ -45,18 +43,30 @@ STUDY = PROSE.study(
             reference="moments, rank 16",
         ),
         **{
-            f"reaches the limit at rank {r}": Level(
-                f"moments, rank {r}", "over_limit", OVER_LIMIT, high=1.25, logarithmic=True
+            f"reaches the limit at rank {r}": Ratio(
+                f"moments, rank {r}",
+                "beyond_limit",
+                "constant_covariance_error",
+                "covariance error beyond what the rank leaves",
+                high=2.0,
             )
             for r in RANKS
         },
+        "rank 1 does not train": Ratio(
+            "diagonal, rank 1",
+            "w2",
+            "w2",
+            "rank 1 over rank 4, pointwise W2",
+            3.0,
+            reference="diagonal, rank 4",
+        ),
         "rank does not help the diagonal likelihood": Ratio(
             "diagonal, rank 16",
             "covariance_error",
             "covariance_error",
-            "rank 16 over rank 1, covariance error",
+            "rank 16 over rank 4, covariance error",
             0.75,
-            reference="diagonal, rank 1",
+            reference="diagonal, rank 4",
         ),
     },
     settings=only((HEAT,), smoke=(HEAT,)),

@@ -4,23 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from grokscope.claims.evidence import ArmRuns, Event
-from grokscope.claims.judgements import Level, Trend
 from grokscope.papers.martingale_operators import figures
 from grokscope.papers.martingale_operators.settings import JOINT, PROSE, SEEDS, Ratio, named, vary
 
 HURSTS = (0.05, 0.1, 0.2, 0.35, 0.5)
 ARMS = {f"H = {h:g}": {**JOINT, "equation.hurst": h} for h in HURSTS}
+VARIANCE, PRICE = "log variance", "log price"
 CURVES: dict[str, dict[str, Any]] = {
-    "log variance": {"equation.kind": "log_variance"},
-    "log price": {"equation.kind": "log_price"},
+    VARIANCE: {"equation.kind": "log_variance"},
+    PRICE: {"equation.kind": "log_price"},
 }
-LOSS = Event("excess_w2", "exceed", "pointwise W2 in excess of the sampling floor")
-
-
-def hurst_of(arm: ArmRuns) -> float:
-    return arm.spec.equation.hurst
-
+ROUGHEST = "H = 0.05 over H = 0.5, pointwise W2"
 
 STUDY = PROSE.study(
     "roughness",
@@ -31,13 +25,19 @@ STUDY = PROSE.study(
         "better than a constant covariance at H = 0.1": Ratio(
             "H = 0.1", "constant_w2", "w2", "B2 over the operator, pointwise W2", 1.1
         ),
-        "roughness does not matter": Trend(hurst_of, "H", LOSS, -0.3, 0.3, censored=False),
-        "a Gaussian is not enough": Level(
+        "roughness does not matter for log V": Ratio(
+            "H = 0.05", "w2", "w2", ROUGHEST, 0.8, 1.25, "H = 0.5", regimes=(VARIANCE,)
+        ),
+        "roughness matters for log S": Ratio(
+            "H = 0.05", "w2", "w2", ROUGHEST, 1.25, reference="H = 0.5", regimes=(PRICE,)
+        ),
+        "the true moments are not enough for log S": Ratio(
             "H = 0.05",
-            "gaussian_excess",
-            "true Gaussian over the sampling floor",
-            low=1.5,
-            logarithmic=True,
+            "gaussian_w2",
+            "floor_w2",
+            "the Gaussian with the true moments over the sampling floor",
+            1.5,
+            regimes=(PRICE,),
         ),
     },
     settings=named(CURVES),

@@ -98,6 +98,7 @@ class Ratio:
     low: float = -math.inf
     high: float = math.inf
     reference: str = ""  # the arm that `over` is read from; empty: the same
+    regimes: tuple[str, ...] = ()  # in which it is asked; empty: in all
 
     @property
     def interest(self) -> Interest:
@@ -111,6 +112,8 @@ class Ratio:
         )
 
     def needs(self, sample: Sample) -> Sequence[str]:
+        if self.regimes and sample.setting.regime not in self.regimes:
+            return []
         return [self.arm, *([self.reference] if self.reference else [])]
 
     def judge(self, sample: Sample) -> Finding:

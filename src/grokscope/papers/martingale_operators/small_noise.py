@@ -16,7 +16,7 @@ ARMS = {
         for s in (0.1, 0.001)
     },
 }
-GAIN = "the Dirac's pointwise W2 over the operator's"
+GAIN = "Dirac over operator, pointwise W2"
 
 
 def noise_of(arm: ArmRuns) -> float | None:

@@ -20,10 +20,10 @@ STUDY = PROSE.study(
     "speed",
     {
         "three times as fast": Ratio(
-            "flow", "flow_ms", "pass_ms", "time of the flow over one pass", 3.0
+            "flow", "law_ms", "pass_ms", "time of the flow over one pass", 3.0
         ),
         "ten times as fast": Ratio(
-            "flow", "flow_ms", "pass_ms", "time of the flow over one pass", 10.0
+            "flow", "law_ms", "pass_ms", "time of the flow over one pass", 10.0
         ),
         "not at the price of accuracy, jointly": Ratio(
             "joint",
