@@ -132,5 +132,38 @@ def test_dropout_draws_another_mean_each_time(store):
 
 def test_speed_is_measured_beside_one_pass(runs):
     flow, joint = (evaluation.measure_speed(runs[name]) for name in ("flow", "joint"))
-    assert flow["law_ms"] == flow["flow_ms"] > flow["pass_ms"] > 0
-    assert joint == {"pass_ms": joint["pass_ms"], "law_ms": joint["pass_ms"]}
+    assert flow["law_ms"] > flow["pass_ms"] > 0
+    assert joint.keys() == {"law_ms"}
+
+
+def test_samples_of_one_pass_have_its_moments(runs):
+    trained = laws.open_run(runs["joint"])
+    given = laws.find_truth(SMALL.equation).given
+    mean, covariance = trained.moments(given)
+    drawn = laws.from_samples(laws.pass_sampler(trained, 20_000)(given))
+    spread = np.sqrt(np.diagonal(covariance, axis1=1, axis2=2))
+    np.testing.assert_allclose((drawn.mean - mean) / spread, 0, atol=0.05)
+    assert np.linalg.norm(drawn.covariance - covariance) < 0.05 * np.linalg.norm(covariance)
+
+
+def test_a_constant_covariance_of_a_rank():
+    """Its variances are those of the residuals, its correlations those of the first components."""
+    rng = np.random.default_rng(0)
+    around = rng.normal(size=(4000, 3)) @ rng.normal(size=(3, 16)) + 0.1 * rng.normal(
+        size=(4000, 16)
+    )
+    mean = np.zeros((2, 16))
+    whole, ranked = (laws.constant_covariance(mean, around, rank).covariance for rank in (0, 3))
+    diagonals = (np.diagonal(each, axis1=1, axis2=2) for each in (whole, ranked))
+    np.testing.assert_allclose(*diagonals, rtol=1e-10)
+    np.testing.assert_allclose(ranked, whole, atol=0.02 * np.abs(whole).max())
+    single = laws.constant_covariance(mean, around, 1).covariance
+    assert np.linalg.norm(single - whole) > 0.1 * np.linalg.norm(whole)
+
+
+@pytest.mark.parametrize("points", [16, 32, 64])
+def test_interpolation_keeps_the_values(points):
+    """The highest frequency too, which a grid cannot tell from its negative."""
+    coarse = np.random.default_rng(1).normal(size=(2, 16))
+    fine = laws.interpolate(coarse, points)
+    np.testing.assert_allclose(fine[:, :: points // 16], coarse, atol=1e-12)

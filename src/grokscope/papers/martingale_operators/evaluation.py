@@ -12,6 +12,7 @@ from functools import lru_cache, partial
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import polars as pl
 
@@ -193,7 +194,7 @@ def measure_speed(run: Run) -> dict[str, float]:
     shape = {"operator.kind": "gaussian", "objective.kind": "joint"}
     spec: Any = trained.spec.replace(**shape)
     problem, data, scales, numbers = set_up(spec)
-    params = problem.init(jax.random.key(0), data, numbers)
+    params = problem.init(jax.random.key(0), jax.tree.map(jnp.asarray, data), numbers)
     other = Trained(spec, params, problem, data, scales, numbers)
     return _shortest(
         {

@@ -251,9 +251,15 @@ def coarse_solver(equation: EquationSpec, operations: float, truth: Truth) -> La
     each = steps * points * (4 * 5 * np.log2(points) + 10)
     count = max(int(operations / each), 2)
     drawn = fields.simulate(coarse, jax.random.key(1), truth.coefficients, count)
-    spectrum = np.fft.rfft(np.asarray(drawn), axis=-1, norm="forward")
-    spectrum[..., -1] /= 2  # the highest frequency stands for both of its signs
-    return from_samples(np.fft.irfft(spectrum, n=equation.points, axis=-1, norm="forward"))
+    return from_samples(interpolate(np.asarray(drawn), equation.points))
+
+
+def interpolate(coarse: np.ndarray, points: int) -> np.ndarray:  # (..., n) -> (..., points)
+    """By trigonometric polynomials; the same values at the old points."""
+    spectrum = np.fft.rfft(coarse, axis=-1, norm="forward")
+    if points > coarse.shape[-1]:
+        spectrum[..., -1] /= 2  # the highest frequency stands for both of its signs
+    return np.fft.irfft(spectrum, n=points, axis=-1, norm="forward")
 
 
 def oracle_moments(truth: Truth, noises: int) -> Law:
