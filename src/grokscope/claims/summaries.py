@@ -7,6 +7,7 @@ import contextlib
 import hashlib
 import inspect
 import io
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -30,16 +31,20 @@ Summarise = Callable[["Run"], Mapping[str, Any]]
 def summarise_all(asked: Mapping[str, Sequence[Summarise]], runs: Iterable[Run]) -> list[Summary]:
     """The numbers of every run, in order; `asked` has the functions to call by the run's name.
 
-    Threads, not processes: the time goes into XLA and NumPy, which let other threads run.
+    Threads, not processes: the time goes into XLA and NumPy, which let other threads run. Runs that
+    have much in common come one after the other, so that what they share is made once.
     """
     from grokscope.engine.compilation import prepare
 
     prepare()
+    given = list(runs)
+    alike = sorted(given, key=lambda run: json.dumps(run.about.changed(), sort_keys=True))
     pool = ThreadPoolExecutor(count_cores(), "summaries")
     try:
-        return list(pool.map(lambda run: summarise(asked[run.id], run), runs))
+        by_name = dict(pool.map(lambda run: (run.id, summarise(asked[run.id], run)), alike))
     finally:
         pool.shutdown(cancel_futures=True)
+    return [by_name[run.id] for run in given]
 
 
 def summarise(functions: Sequence[Summarise], run: Run) -> Summary:
