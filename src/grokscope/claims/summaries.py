@@ -38,7 +38,9 @@ def summarise_all(asked: Mapping[str, Sequence[Summarise]], runs: Iterable[Run])
 
     prepare()
     given = list(runs)
-    alike = sorted(given, key=lambda run: json.dumps(run.about.changed(), sort_keys=True))
+    alike = sorted(
+        given, key=lambda run: json.dumps(run.about.changed(), sort_keys=True, default=str)
+    )
     pool = ThreadPoolExecutor(count_cores(), "summaries")
     try:
         by_name = dict(pool.map(lambda run: (run.id, summarise(asked[run.id], run)), alike))
