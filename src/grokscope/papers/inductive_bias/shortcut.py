@@ -39,7 +39,7 @@ def arms(setting: Setting, seed: int) -> dict[str, RunSpec]:
 
 
 def level(arm: str, column: str, name: str, **bounds: Any) -> Level:
-    return Level(arm, column, name, **bounds, absent="never fit")
+    return Level(arm, column, name, **bounds, absent="have no look between fit and generalisation")
 
 
 def read(evidence: Evidence) -> str:
