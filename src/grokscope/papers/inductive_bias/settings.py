@@ -109,14 +109,13 @@ def base(scale: ScaleName, **changes: Any) -> RunSpec:
     return RunSpec().replace(**{**COMMON, **SIZES[scale], **tokens, **changes})
 
 
-def with_norm(name: str, kind: str = "layer", gain: str = "yes") -> dict[str, Any]:
+def with_norm(name: str, kind: str = "layer") -> dict[str, Any]:
     """The fields of a placement. The authors' norms have no epsilon."""
     if not PLACES[name]:
         return {}
     return {
         "model.norm": PLACES[name],
         "model.norm_kind": kind,
-        "model.norm_gain": gain,
         "model.norm_epsilon": 0.0,
     }
 
