@@ -11,7 +11,7 @@ import pytest
 from grokscope.claims.evidence import ArmRuns, Event, Evidence, Sample, Tables
 from grokscope.claims.studies import Claim, Setting, plan
 from grokscope.papers.inductive_bias import placement, quantities, side_by_side
-from grokscope.papers.inductive_bias.judgements import Association, Slope
+from grokscope.papers.inductive_bias.judgements import Association, HelpsMore, Slope
 from grokscope.papers.inductive_bias.paper import PAPER
 from grokscope.papers.inductive_bias.settings import SEEDS, base, with_norm
 
@@ -81,6 +81,22 @@ def test_association():
     assert ruling(Association(X, Y, low=0.5), sample(**never)) == "untestable"
     late = {**up, "arm5": {"x": [9] * 5, "y": [None] * 5}}  # never is last
     assert ruling(Association(X, Y, low=0.5), sample(**late)) == "supported"
+    assert ruling(Association(X, Y, low=0.5, censored=False), sample(**late)) == "untestable"
+
+
+def test_helps_more():
+    test = HelpsMore(("a+", "a"), ("b+", "b"), 1.25, X)
+    arms = {"a+": [100] * 5, "a": [200] * 5, "b+": [100] * 5, "b": [110] * 5}
+    given = {name: {"x": times} for name, times in arms.items()}
+    found = sample(**given).finding(Claim("c", "says", test))
+    assert found.ruling == "supported"
+    assert found.estimate.value == pytest.approx(math.log(2 / 1.1))
+    never = {**given, "a": {"x": [None] * 5}}  # later than the budget of 300
+    assert ruling(test, sample(**never)) == "supported"
+    alike = {**given, "b": {"x": [200] * 5}}
+    assert ruling(test, sample(**alike)) == "contradicted"
+    unknown = {**never, "b": {"x": [None] * 5}}
+    assert ruling(test, sample(**unknown)) == "untestable"
 
 
 def test_slope():
@@ -113,7 +129,6 @@ class FakeRun:
                 "test_accuracy_mirrored",
                 "test_accuracy_unmirrored",
                 "update_norm",
-                "gradient_norm",
             )
         }
         self.curve = pl.DataFrame({**filled, **columns})
@@ -134,7 +149,7 @@ def test_times_are_those_of_the_curve():
     )
     found = quantities.summarise(run)
     assert (found["low_loss"], found["generalised"]) == (75, 100)
-    assert (found["fitted"], found["begun"], found["fourier"]) == (50, 25, 75)
+    assert (found["fitted"], found["fourier"]) == (50, 75)
     assert found["relapse"] == pytest.approx(0.5)
     assert found["wait_entropy"] == pytest.approx(0.5)  # rows 50 to 100
     assert found["wait_mirror_gain"] == pytest.approx(0.2)
@@ -150,9 +165,26 @@ def test_never_is_none():
         assert found[name] is None
 
 
-def test_onset_leaves_the_first_look_out():
+def test_onset_is_among_the_looks_that_count():
     epochs, rank = np.array([0, 10, 20, 30]), np.array([1.0, 40.0, 8.7, 8.0])
-    assert quantities._onset(epochs, rank) == 20
+    assert quantities._onset(epochs, rank, epochs > 0) == 20
+    assert quantities._onset(epochs, rank, epochs > 20) == 30
+    assert quantities._onset(epochs, rank, epochs > 30) is None
+
+
+def test_runs_that_do_not_generalise_have_no_onset(monkeypatch):
+    looks = {"rank": [9.0, 5.0, 4.0, 4.0], "exponent": [3.0, 2.0, 2.0, 1.0]}
+    table = {f"{name}_test": values for name, values in looks.items()}
+    table |= {"epoch": [0, 25, 50, 75], "rank_train": [3.0] * 4}
+    table |= {"tail_test": [8.0] * 4, "distance_test": [0.1] * 4}
+    monkeypatch.setattr(quantities, "look", lambda run, probe: pl.DataFrame(table))
+    curve = {"epoch": [0, 25, 50, 75], "train_loss": [4.0, 0.0, 0.0, 0.0]}
+    found = quantities.summarise_rank(FakeRun(**curve))
+    assert [found[f"rank_{n}"] for n in ("onset", "lag", "least")] == [None] * 3
+    assert (found["exponent_onset"], found["rank_onset_authors"]) == (None, 50)
+    found = quantities.summarise_rank(FakeRun(**curve, test_accuracy=[0.0, 0.0, 1.0, 1.0]))
+    assert [found[f"rank_{n}"] for n in ("onset", "lag", "least")] == [50, 0.0, 4.0]
+    assert found["exponent_onset"] == 75
 
 
 def evidence_of(times, losses=()):

@@ -8,11 +8,13 @@ from grokscope.papers.inductive_bias import figures
 from grokscope.papers.inductive_bias.placement import order_claims
 from grokscope.papers.inductive_bias.settings import (
     MOST,
+    NO_NORM,
     PILOTS,
     RUNS,
     SIZES,
     TIMES,
     WHOLE,
+    A,
     M,
     base,
     with_norm,
@@ -20,6 +22,7 @@ from grokscope.papers.inductive_bias.settings import (
 from grokscope.spec import RunSpec
 
 LAYERS = 3
+COMPARED = (M, A, NO_NORM)  # with one layer of the whole width, the runs of Figure 1
 
 
 def settings(scale: ScaleName) -> list[Setting]:
@@ -32,7 +35,15 @@ def settings(scale: ScaleName) -> list[Setting]:
 
 
 def arms(setting: Setting, seed: int) -> dict[str, RunSpec]:
-    return {name: setting.baseline(seed).replace(**with_norm(name)) for name in WHOLE}
+    single = base(setting.scale, seed=seed)
+    return {
+        **{name: setting.baseline(seed).replace(**with_norm(name)) for name in WHOLE},
+        **{one_layer(name): single.replace(**with_norm(name)) for name in COMPARED},
+    }
+
+
+def one_layer(name: str) -> str:
+    return f"{name}, one layer"
 
 
 STUDY = Study(
@@ -41,16 +52,29 @@ STUDY = Study(
     title="Three layers of half the width",
     paper_says="With three layers of width 64 the order is the same, with more slingshots: losses "
     "leap up again after the network has generalised.",
-    how="The placements of whole blocks in three layers of half the width.",
+    how="The placements of whole blocks in three layers of half the width. Slingshots are counted "
+    "by the share of rows, after the first with a test loss of 0.01, that are above it again, and "
+    "compared with one layer of the whole width (the runs of Figure 1).",
     settings=settings,
     arms=arms,
     claims=(
         *order_claims(),
-        Claim(
-            "slingshots",
-            "After M has generalised, its test loss is above 0.01 again at a tenth of the rows or "
-            "more.",
-            Level(M, "relapse", "share of later rows above 0.01", low=0.1),
+        *(
+            Claim(
+                f"more slingshots, {name}",
+                f"{name} is above a test loss of 0.01 again at more of the later rows than with "
+                "one layer, by a twentieth of them or more.",
+                Level(
+                    name,
+                    "relapse",
+                    "share of later rows above 0.01",
+                    low=0.05,
+                    reference=one_layer(name),
+                    ceiling=1.0,
+                    absent="never have a test loss of 0.01 with one layer or with three",
+                ),
+            )
+            for name in COMPARED
         ),
     ),
     draw=figures.draw_times,

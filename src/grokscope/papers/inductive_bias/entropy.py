@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from grokscope.claims.judgements import Level
 from grokscope.claims.studies import Claim, Setting, Study
 from grokscope.papers.inductive_bias import figures
-from grokscope.papers.inductive_bias.quantities import trace_entropy
+from grokscope.papers.inductive_bias.judgements import HelpsMore
+from grokscope.papers.inductive_bias.probes import attention_entropy
+from grokscope.papers.inductive_bias.quantities import look
 from grokscope.papers.inductive_bias.settings import (
     AQK,
     AV,
+    GENERALISED,
     MOST,
     NO_NORM,
     PILOTS,
@@ -53,10 +57,11 @@ STUDY = Study(
     paper_says="A LayerNorm on queries and keys lowers the entropy of attention, so that the "
     "network attends to one operand and cannot compose the two.",
     how="The paper shows entropies; we also intervene. Attention fixed at one third everywhere "
-    "takes queries and keys out of the game: if A^qk fails through attention, it must then "
-    "generalise. A prior λ KL(oracle ‖ attention) with λ = 1 pulls attention at “=” to one half on "
-    "each operand. The other way round, a penalty of 0.1 times the entropy sharpens the attention "
-    "of the network without norms. Entropies are means over heads at “=”, the row that is read.",
+    "takes queries and keys out of the game: if A^qk fails through attention, this must help it, "
+    "and more than it helps no LN. A prior λ KL(oracle ‖ attention) with λ = 1 pulls attention at "
+    "“=” to one half on each operand. The other way round, a penalty of 0.1 times the entropy "
+    "sharpens the attention of the network without norms. Entropies are means over heads at “=”, "
+    "the row that is read.",
     settings=regimes({PLAIN: {}}),
     arms=arms,
     claims=(
@@ -67,14 +72,20 @@ STUDY = Study(
             Level(AQK, "wait_entropy", "attention entropy", high=-0.05, reference=NO_NORM),
         ),
         Claim(
-            "A^qk fails through attention",
-            "With uniform attention A^qk generalises much earlier than by itself.",
-            faster(QK_UNIFORM, AQK, 1.5),
-        ),
-        Claim(
             "low entropy blocks",
             "Sharpened attention keeps the network without norms from generalising in time.",
             few(NO_SHARP, control=NO_NORM),
+        ),
+        ask(
+            "the penalty lowers the entropy enough",
+            "While it waits, sharpened attention has no more entropy than that of A^qk, to within "
+            "0.05 nats.",
+            Level(NO_SHARP, "wait_entropy", "attention entropy", high=0.05, reference=AQK),
+        ),
+        ask(
+            "uniform attention helps A^qk more than no LN",
+            "Uniform attention speeds A^qk up more than it speeds no LN up, by a fourth or more.",
+            HelpsMore((QK_UNIFORM, AQK), (NO_UNIFORM, NO_NORM), 1.25, GENERALISED),
         ),
         ask(
             "the prior rescues A^qk",
@@ -103,7 +114,7 @@ STUDY = Study(
     "it (of the mean over heads, on average over all three rows, dashed).",
     curves=("attention_entropy",),
     curve_arms=(NO_NORM, AQK, AV, A),
-    trace=trace_entropy,
+    trace=partial(look, probe=attention_entropy),
     seeds=RUNS,
     most_seeds=MOST,
     pilots=PILOTS,

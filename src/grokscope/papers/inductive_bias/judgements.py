@@ -11,7 +11,7 @@ from scipy import stats
 
 from grokscope.claims.evidence import ArmRuns, Event, Sample
 from grokscope.claims.judgements import Interest, settle, state_rule
-from grokscope.claims.verdicts import Finding, PerSeed
+from grokscope.claims.verdicts import Finding, PerSeed, log_ratios, rank_correlations
 
 
 @dataclass(frozen=True)
@@ -23,6 +23,7 @@ class Association:
     low: float = -math.inf
     high: float = math.inf
     arms: tuple[str, ...] = ()  # all if none is named
+    censored: bool = True  # does a run without a number come last? If not, its seed is left out
     effect: str = "rank correlation"
 
     @property
@@ -32,8 +33,8 @@ class Association:
     def describe(self) -> str:
         return (
             f"Kendall's tau-b between {self.first.name} and {self.second.name} over the arms of "
-            "each seed (never counts as last); the median over seeds with bounds by the sign test. "
-            f"{state_rule(self.low, self.high)}"
+            f"each seed{' (never counts as last)' * self.censored}; the median over seeds with "
+            f"bounds by the sign test. {state_rule(self.low, self.high)}"
         )
 
     def needs(self, sample: Sample) -> Sequence[str]:
@@ -41,24 +42,21 @@ class Association:
 
     def judge(self, sample: Sample) -> Finding:
         names = self.needs(sample)
-        pairs = [
+        first, second = (
             np.stack([sample.times(name, event) for name in names])
             for event in (self.first, self.second)
-        ]  # (arms, seeds) each
-        taus = [_rank_correlation(*each) for each in zip(pairs[0].T, pairs[1].T, strict=True)]
-        medians = [[float(np.median(row)) for row in times] for times in pairs]
+        )  # (arms, seeds) each
+        if not self.censored:
+            first, second = (np.where(np.isinf(each), math.nan, each) for each in (first, second))
+        taus = [
+            float(rank_correlations(stats.rankdata(one), other[:, None])[0])
+            for one, other in zip(first.T, second.T, strict=True)
+        ]
+        medians = [[float(np.median(row)) for row in times] for times in (first, second)]
         order = [[names[i] for i in np.argsort(each, kind="stable")] for each in medians]
         remark = f"medians in the order {', '.join(order[0])} and {', '.join(order[1])}"
         numbers = PerSeed.known(np.array(taus))
         return settle(numbers, sample, self.interest, 0.0, remark, "have nothing to rank")
-
-
-def _rank_correlation(first: np.ndarray, second: np.ndarray) -> float:  # (arms,), (arms,)
-    """Kendall's tau-b; no number where a run has failed or all of them agree."""
-    if np.isnan([first, second]).any() or min(len(np.unique(first)), len(np.unique(second))) < 2:
-        return math.nan
-    ranks = [stats.rankdata(each) for each in (first, second)]
-    return float(stats.kendalltau(*ranks).statistic)
 
 
 @dataclass(frozen=True)
@@ -99,3 +97,39 @@ class Slope:
         first, last = (f"{np.median(end):.3g}" if len(end) else "no number" for end in ends)
         remark = f"{first} at the first dose, {last} at the last"
         return settle(PerSeed.known(slopes), sample, self.interest, 0.0, remark)
+
+
+@dataclass(frozen=True)
+class HelpsMore:
+    """What is done to one arm speeds it up by at least `least` times as much as another."""
+
+    one: tuple[str, str]  # with help, and without
+    other: tuple[str, str]
+    least: float
+    event: Event
+    effect: str = "log of the ratio of speed-ups"
+
+    @property
+    def interest(self) -> Interest:
+        return round(math.log(self.least), 3), math.inf
+
+    def describe(self) -> str:
+        ratios = [f"“{alone}” over “{helped}”" for helped, alone in (self.one, self.other)]
+        return (
+            f"Logarithm of the {self.event.name} of {ratios[0]}, minus that of {ratios[1]}, of "
+            "each seed; a time that was not seen is later than the budget. The median over seeds "
+            f"with bounds by the sign test. {state_rule(*self.interest)}"
+        )
+
+    def needs(self, sample: Sample) -> Sequence[str]:
+        return [*self.one, *self.other]
+
+    def judge(self, sample: Sample) -> Finding:
+        (low, high), (other_low, other_high) = (
+            log_ratios(
+                sample.times(alone, self.event), sample.times(helped, self.event), sample.budget
+            )
+            for helped, alone in (self.one, self.other)
+        )
+        numbers = PerSeed(low - other_high, high - other_low)
+        return settle(numbers, sample, self.interest, 0.0)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from grokscope.claims.evidence import ArmRuns, Event, Evidence
 from grokscope.claims.judgements import Level, Trend
 from grokscope.claims.studies import Claim, Setting, Study
+from grokscope.claims.verdicts import median_time
 from grokscope.papers.inductive_bias import figures
 from grokscope.papers.inductive_bias.judgements import Association
 from grokscope.papers.inductive_bias.settings import (
@@ -37,7 +36,7 @@ from grokscope.papers.inductive_bias.settings import (
     plain,
     with_norm,
 )
-from grokscope.papers.inductive_bias.side_by_side import compare_placements
+from grokscope.papers.inductive_bias.side_by_side import compare_placements, step
 from grokscope.spec import RunSpec
 
 DIVERGENCE = Event("wait_divergence", "have a divergence", "divergence from the oracle at “=”")
@@ -86,9 +85,7 @@ def read(evidence: Evidence) -> str:
         words = []
         for arm in sample.arms.values():
             times = [arm.times(c) for c in ("low_loss", "generalised", "grokked")]
-            middles = [float(np.sort(each)[(len(each) - 1) // 2]) for each in times]
-            said = "/".join("never" if math.isinf(m) else f"{m:,.0f}" for m in middles)
-            words.append(f"{arm.name} {said}")
+            words.append(f"{arm.name} {'/'.join(step(median_time(each)) for each in times)}")
         sentences.append(
             f"{regime.capitalize()}: median steps of test loss 0.01, of test accuracy 0.995, and "
             f"of accuracy 0.95 that lasts: {'; '.join(words)}."
@@ -141,15 +138,18 @@ STUDY = Study(
             Association(FITTED, GENERALISED, high=0.3),
         ),
         Claim(
-            "all end periodic",
-            "The embeddings of every variant of whole blocks become periodic (C_Fourier ≥ 1); the "
-            "slowest, no LN, stands for all.",
+            "no LN becomes periodic",
+            "Without a LayerNorm the embeddings become periodic: C_Fourier reaches 1.",
             most(NO_NORM, event=PERIODIC),
         ),
-        Claim(
-            "A* ends periodic",
-            "… A* too.",
-            most(A, event=PERIODIC),
+        *(
+            Claim(
+                f"{name} ends periodic",
+                f"At the end of training the embeddings of {name} are periodic: C_Fourier is 1 or "
+                "more.",
+                Level(name, "fourier_concentration", "C_Fourier at the end", low=1.0),
+            )
+            for name in WHOLE
         ),
         Claim(
             "periodicity follows the order",

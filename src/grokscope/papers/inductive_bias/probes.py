@@ -125,7 +125,7 @@ def scale_removed(run: Run, epoch: int | None) -> dict[str, float]:
 def compressibility(run: Run, epoch: int | None) -> dict[str, float]:
     """Effective rank and power-law exponent of the pre-logits' spectrum, on training and on test
     examples (the paper says training, its released numbers are the test's), with the number of
-    eigenvalues in the tail, the fit's Kolmogorov-Smirnov distance, and the matrix rank."""
+    eigenvalues in the tail and the fit's Kolmogorov-Smirnov distance."""
     it = subject(run, epoch)
     found = {}
     for side, tokens in (("train", it.train), ("test", it.test)):
@@ -136,7 +136,6 @@ def compressibility(run: Run, epoch: int | None) -> dict[str, float]:
         found[f"exponent_{side}"] = law.exponent
         found[f"tail_{side}"] = law.size
         found[f"distance_{side}"] = law.distance
-        found[f"matrix_rank_{side}"] = matrix_rank(spectrum)
     return found
 
 
@@ -150,12 +149,6 @@ def effective_rank(spectrum: np.ndarray) -> float:  # (d,)
     share = spectrum / spectrum.sum()
     share = share[share > 0]
     return float(np.exp(-(share * np.log(share)).sum()))
-
-
-def matrix_rank(spectrum: np.ndarray) -> int:
-    """Eigenvalues above the largest times d times the spacing of float32, PyTorch's default for the
-    matrix z'z in that precision."""
-    return int((spectrum > spectrum.max() * len(spectrum) * np.finfo(np.float32).eps).sum())
 
 
 class Tail(NamedTuple):

@@ -20,13 +20,8 @@ from grokscope.engine.program import (
     train_step,
     tree_norm,
 )
-from grokscope.papers.inductive_bias.probes import (
-    attention_entropy,
-    compressibility,
-    kernel_drift,
-    scale_removed,
-)
-from grokscope.probes import take
+from grokscope.papers.inductive_bias.probes import compressibility, kernel_drift, scale_removed
+from grokscope.probes import Probe, take
 from grokscope.store import Run, Store
 
 LOW_LOSS, HIGH_ACCURACY, PERIODIC = 0.01, 0.995, 1.0  # the authors' thresholds
@@ -57,14 +52,11 @@ def summarise(run: Run) -> dict[str, float | None]:
     training = run.spec.training
     window = max(EARLY * training.epochs, training.log_every)
     early = (curve["epoch"] > 0) & (curve["epoch"] <= window)
-    concentration = curve["fourier_concentration"]
     return {
         "generalised": generalised,
         "low_loss": low,
         "fitted": fitted,
-        "begun": begun(curve),
-        "fourier": first(curve, concentration >= PERIODIC),
-        "fourier_most": float(np.nanmax(concentration)),
+        "fourier": first(curve, curve["fourier_concentration"] >= PERIODIC),
         "peak_test_loss": float(curve["test_loss"].max()),
         "relapse": _mean(curve["test_loss"] > LOW_LOSS, later),
         "wait_entropy": _mean(curve["attention_entropy"], waiting),
@@ -75,7 +67,6 @@ def summarise(run: Run) -> dict[str, float | None]:
             curve["test_accuracy_mirrored"] - curve["test_accuracy_unmirrored"], waiting
         ),
         "early_update": _mean(curve["update_norm"], early),
-        "early_gradient": _mean(curve["gradient_norm"], early),
     }
 
 
@@ -85,11 +76,6 @@ def times_of(curve: Curve) -> tuple[int | None, int | None]:
         first(curve, curve["test_accuracy"] >= HIGH_ACCURACY),
         first(curve, curve["train_loss"] <= LOW_LOSS),
     )
-
-
-def begun(curve: Curve) -> int | None:
-    """First row at which 3 % of the training loss is gone."""
-    return first(curve, curve["train_loss"] <= (1 - BEGUN) * curve["train_loss"][0])
 
 
 def wait_rows(curve: Curve, fitted: int | None, generalised: int | None) -> np.ndarray:
@@ -107,25 +93,19 @@ def _mean(values: np.ndarray, rows: np.ndarray) -> float | None:
 # Of kept weights
 
 
-def trace_scale(run: Run) -> pl.DataFrame:
-    return take(run, scale_removed).with_columns(pl.col("epoch").cast(pl.Int32))
-
-
-def trace_rank(run: Run) -> pl.DataFrame:
-    return take(run, compressibility).with_columns(pl.col("epoch").cast(pl.Int32))
-
-
-def trace_entropy(run: Run) -> pl.DataFrame:
-    return take(run, attention_entropy).with_columns(pl.col("epoch").cast(pl.Int32))
+def look(run: Run, probe: Probe) -> pl.DataFrame:
+    """What a probe finds, with epochs as in the curves."""
+    return take(run, probe).with_columns(pl.col("epoch").cast(pl.Int32))
 
 
 def summarise_scale(run: Run) -> dict[str, float | None]:
-    """The loss of each perturbed network minus that of the network itself: at its largest while it
-    waits, at the first look after the fit, and at the end."""
-    table, curve = trace_scale(run), read_curve(run)
-    epochs = table["epoch"].to_numpy()
-    generalised, fitted = times_of(curve)
-    waiting = wait_rows({"epoch": epochs}, fitted, generalised)
+    """The loss of each perturbed network: its largest excess over that of the network itself while
+    it waits, its rise from the first look after the fit, and its fall from there to the end, of
+    runs that generalise."""
+    table = look(run, scale_removed)
+    generalised, fitted = times_of(read_curve(run))
+    waiting = wait_rows({"epoch": table["epoch"].to_numpy()}, fitted, generalised)
+    falls = waiting.any() and generalised is not None
     found: dict[str, float | None] = {}
     for name in ("authors", "unit", "mean", "global"):
         loss = table[f"sr_{name}_loss"].to_numpy()
@@ -135,30 +115,34 @@ def summarise_scale(run: Run) -> dict[str, float | None]:
             f"rise_{name}": float(loss[waiting].max() - loss[waiting][0])
             if waiting.any()
             else None,
-            f"fall_{name}": float(loss[waiting].max() - loss[-1]) if waiting.any() else None,
+            f"fall_{name}": float(loss[waiting].max() - loss[-1]) if falls else None,
             f"end_accuracy_{name}": float(table[f"sr_{name}_accuracy"][-1]),
         }
     return found
 
 
 def summarise_rank(run: Run) -> dict[str, float | None]:
-    """When effective rank and exponent first are within a tenth of their minimum (the first look
-    does not count), where they end, and how little the rank changes in any third of the wait."""
-    table, curve = trace_rank(run), read_curve(run)
+    """When effective rank and exponent first are within a tenth of their minimum: of looks since
+    the fit, in runs that generalise, and by the authors' rule (every look but the first, every
+    run). Where they end, and how little the rank changes in any third of the wait."""
+    table = look(run, compressibility)
     epochs = table["epoch"].to_numpy()
     rank, exponent = (table[f"{name}_test"].to_numpy() for name in ("rank", "exponent"))
-    generalised, fitted = times_of(curve)
-    onset = _onset(epochs, rank)
+    generalised, fitted = times_of(read_curve(run))
+    since = epochs >= (np.inf if generalised is None or fitted is None else fitted)
+    onset, later = _onset(epochs, rank, since), epochs > epochs[0]
     logs = np.log(rank[wait_rows({"epoch": epochs}, fitted, generalised)])
     thirds = np.array_split(np.arange(len(logs)), 3)
     moves = [float(np.ptp(logs[part[0] : part[-1] + 2])) for part in thirds if len(part)]
     return {
         "rank_onset": onset,
-        "rank_lag": None if generalised is None else (onset - generalised) / generalised,
-        "rank_least": float(rank[1:].min()),
+        "rank_onset_authors": _onset(epochs, rank, later),
+        "rank_lag": (onset - generalised) / generalised if onset and generalised else None,
+        "rank_least": float(rank[since].min()) if since.any() else None,
         "rank_end": float(rank[-1]),
         "rank_end_train": float(table["rank_train"][-1]),
-        "exponent_onset": _onset(epochs, exponent),
+        "exponent_onset": _onset(epochs, exponent, since),
+        "exponent_onset_authors": _onset(epochs, exponent, later),
         "exponent_end": float(exponent[-1]),
         "exponent_tail": float(table["tail_test"][-1]),
         "exponent_distance": float(table["distance_test"][-1]),
@@ -166,22 +150,28 @@ def summarise_rank(run: Run) -> dict[str, float | None]:
     }
 
 
-def _onset(epochs: np.ndarray, values: np.ndarray) -> float:  # (looks,), (looks,)
-    """First look but the initial one at which the value is within a tenth of its minimum."""
-    later = values[1:]
-    return float(epochs[1:][later <= NEAR * later.min()][0])
+def _onset(epochs: np.ndarray, values: np.ndarray, looks: np.ndarray) -> float | None:
+    """First of these looks at which the value is within a tenth of its minimum over them.
+    (looks,), (looks,), (looks,) bool"""
+    if not looks.any():
+        return None
+    near = looks & (values <= NEAR * values[looks].min())
+    return float(epochs[near][0])
 
 
-def summarise_kernel(run: Run) -> dict[str, float | None]:
-    """How far the tangent kernel has moved at the first look after 3 % of the training loss are
-    gone, and at the end."""
+def summarise_first_look(run: Run) -> dict[str, float | None]:
+    """How far the tangent kernel has moved at the first look after the initial one."""
+    return {"kernel_first": kernel_drift(run, run.snapshots[1])["kernel_drift"]}
+
+
+def summarise_start(run: Run) -> dict[str, float | None]:
+    """The first row at which 3 % of the training loss is gone, and how far the tangent kernel has
+    moved there; for runs that keep their weights at every row."""
     curve = read_curve(run)
-    start = begun(curve)
-    looks = [epoch for epoch in run.snapshots if start is not None and epoch >= start]
-    return {
-        "kernel_begun": kernel_drift(run, looks[0])["kernel_drift"] if looks else None,
-        "kernel_end": kernel_drift(run, None)["kernel_drift"],
-    }
+    begun = first(curve, curve["train_loss"] <= (1 - BEGUN) * curve["train_loss"][0])
+    kept = begun if begun in run.snapshots else None  # None is the final row
+    drift = None if begun is None else kernel_drift(run, kept)["kernel_drift"]
+    return {"begun": begun, "kernel_begun": drift}
 
 
 def first_step(run: Run) -> dict[str, float | None]:

@@ -9,7 +9,7 @@ from grokscope.claims.judgements import Trend
 from grokscope.claims.studies import Claim, ScaleName, Setting, Study
 from grokscope.papers.inductive_bias import figures
 from grokscope.papers.inductive_bias.judgements import Slope
-from grokscope.papers.inductive_bias.quantities import first_step, summarise_kernel
+from grokscope.papers.inductive_bias.quantities import first_step
 from grokscope.papers.inductive_bias.settings import (
     GENERALISED,
     MOST,
@@ -24,7 +24,6 @@ from grokscope.papers.inductive_bias.settings import (
 )
 from grokscope.papers.inductive_bias.side_by_side import compare_readouts
 from grokscope.spec import RunSpec
-from grokscope.store import Run
 
 SCALES = (0.5, 0.75, 1.0, 1.25, 1.5)
 KAIMING = "Kaiming, ε 0"
@@ -65,10 +64,6 @@ def alpha_of(one: ArmRuns) -> float | None:
 
 def alpha_subtracted(one: ArmRuns) -> float | None:
     return one.spec.model.readout_scale if SUBTRACTED in one.name else None
-
-
-def summarise(run: Run) -> dict[str, float | None]:
-    return {**first_step(run), **summarise_kernel(run)}
 
 
 STUDY = Study(
@@ -128,7 +123,7 @@ STUDY = Study(
     table=compare_readouts,
     curves=("test_loss",),
     curve_arms=tuple(map(arm, SCALES)),
-    summarise=summarise,
+    summarise=first_step,
     seeds=RUNS,
     most_seeds=MOST,
     pilots=PILOTS,

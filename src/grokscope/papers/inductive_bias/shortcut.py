@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,8 @@ from grokscope.claims.evidence import Evidence
 from grokscope.claims.judgements import Level
 from grokscope.claims.studies import Claim, Setting, Study
 from grokscope.papers.inductive_bias import figures
-from grokscope.papers.inductive_bias.quantities import summarise_scale, trace_scale
+from grokscope.papers.inductive_bias.probes import scale_removed
+from grokscope.papers.inductive_bias.quantities import look, summarise_scale
 from grokscope.papers.inductive_bias.settings import (
     AV,
     MOST,
@@ -39,7 +41,7 @@ def arms(setting: Setting, seed: int) -> dict[str, RunSpec]:
 
 
 def level(arm: str, column: str, name: str, **bounds: Any) -> Level:
-    return Level(arm, column, name, **bounds, absent="never fit")
+    return Level(arm, column, name, **bounds, absent="have no look between fit and generalisation")
 
 
 def read(evidence: Evidence) -> str:
@@ -103,6 +105,21 @@ STUDY = Study(
             "With M it falls by at least half a nat (the authors' probe).",
             level(M, "fall_authors", "fall of SR-train from its peak to the end", low=0.5),
         ),
+        Claim(
+            "A^v: SR-train does not fall",
+            "With A^v it falls by less than that (the authors' probe).",
+            level(AV, "fall_authors", "fall of SR-train from its peak to the end", high=0.5),
+        ),
+        ask(
+            "A^v: no rise with its norm kept",
+            "With A^v and its own attention kept, the rise is less than half a nat, …",
+            level(AV, "rise_unit", "rise of SR-train during the wait", high=0.5),
+        ),
+        ask(
+            "A^v: no fall with its norm kept",
+            "… and so is the fall.",
+            level(AV, "fall_unit", "fall of SR-train from its peak to the end", high=0.5),
+        ),
         ask(
             "sizes of single inputs matter",
             "Giving all inputs the same norm, the mean one, costs no LN at least one nat: the "
@@ -122,7 +139,7 @@ STUDY = Study(
     read=read,
     curve_arms=(NO_NORM, M, AV),
     summarise=summarise_scale,
-    trace=trace_scale,
+    trace=partial(look, probe=scale_removed),
     seeds=RUNS,
     most_seeds=MOST,
     pilots=PILOTS,
