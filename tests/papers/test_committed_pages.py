@@ -19,7 +19,8 @@ from grokscope.store import Store
 
 ROOT = Path(__file__).parent.parent.parent
 DOCS = ROOT / "docs"
-COMPLETE = ("structural-inference", "martingale-operators")  # papers of which no laptop run is missing
+# Papers of which no laptop run is missing.
+COMPLETE = ("structural-inference", "martingale-operators")
 
 
 @pytest.fixture(scope="module", params=[n for n in PAPERS if (ROOT / "results" / n).exists()])

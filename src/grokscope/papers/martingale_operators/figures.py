@@ -111,7 +111,7 @@ def _factors(sample: Sample, evidence: Evidence) -> Panel | None:
     scale = alt.Scale(domain=names, range=[COLOURS[k] for k in keys][: len(names)])
     x = _span(alt.X, "value", "Dirac over law", [68.0, 120.0, *(row["value"] for row in rows)])
     y = alt.Y(
-        "definition:N", sort=list(DEFINITIONS.values()), title=None, axis=alt.Axis(minExtent=112)
+        "definition:N", sort=list(DEFINITIONS.values()), title=None, axis=alt.Axis(minExtent=130)
     )
     shape = alt.Shape("law:N", scale=alt.Scale(domain=names), legend=None)
     legend = alt.Legend(title=None, orient="bottom", columns=2, columnPadding=20)
@@ -188,11 +188,11 @@ def _laws(evidence: Evidence, regime: str, sample: Sample, name: str) -> list[Pa
 
 
 def draw_losses(evidence: Evidence) -> list[Panel]:
-    shown = {
-        "correlation_error": "Error of the correlations",
-        "std_error": "Error of the deviation",
-    }
-    return [*strips(evidence, shown, 1.0), *draw_calibration(evidence)]
+    return [
+        *strips(evidence, {"correlation_error": "Error of the correlations"}, 1.0),
+        *strips(evidence, {"std_error": "Error of the deviation"}),
+        *draw_calibration(evidence),
+    ]
 
 
 def draw_calibration(evidence: Evidence) -> list[Panel]:
