@@ -48,6 +48,7 @@ class InContext:
     shape: transformer.Shape
     triples: int
     orders: int  # orders of pairs in a batch, each shown to every task
+    repeats: bool = False  # may a pair occur twice in a training sequence?
     samples: int = 0
 
     finite = ("train_loss",)
@@ -55,14 +56,14 @@ class InContext:
     double = False
 
     def init(self, key: jax.Array, data: Data, numbers: Numbers) -> Params:
-        """N(0, scale), divided by the root of twice the layers for what writes into the stream."""
-        written = (2 * self.shape.layers) ** -0.5
-        factors = {"output": written, "readout": written}
-        params = transformer.init(key, self.shape)  # of variance 1 / fan_in, embedding 1 / width
+        """N(0, scale); the MLP's readout is divided by the root of twice the layers, as in the code
+        of He et al. (attention's output is not)."""
+        params = transformer.init(key, self.shape)  # of variance 1 / fan_in, embeddings 1 / width
 
         def scale(name: str, array: jax.Array) -> jax.Array:
-            fan_in = self.shape.width if name == "embedding" else array.shape[0]
-            return array * numbers.init_scale * factors.get(role(name), 1.0) * fan_in**0.5
+            fan_in = self.shape.width if name in ("embedding", "position") else array.shape[0]
+            layers = 2 * self.shape.layers if role(name) == "readout" else 1
+            return array * numbers.init_scale * (fan_in / layers) ** 0.5
 
         return {n: scale(n, array) if array.ndim == 2 else array for n, array in params.items()}
 
@@ -77,10 +78,13 @@ class InContext:
         return -jnp.take_along_axis(logs, tokens[:, 2::3, None], axis=-1).mean()
 
     def draw_batch(self, data: Data, key: jax.Array) -> jax.Array:  # (orders * T, 3k)
-        """Every seen task with each of a few orders of seen pairs, none twice in a sequence."""
+        """Every seen task with each of a few orders of seen pairs."""
         many = len(data.pairs)
-        keys = jax.random.split(key, self.orders)
-        chosen = jax.vmap(lambda one: jax.random.permutation(one, many)[: self.triples])(keys)
+        if self.repeats:
+            chosen = jax.random.randint(key, (self.orders, self.triples), 0, many)
+        else:
+            keys = jax.random.split(key, self.orders)
+            chosen = jax.vmap(lambda one: jax.random.permutation(one, many)[: self.triples])(keys)
         pairs = jnp.repeat(data.pairs[chosen], len(data.tasks), axis=0)
         return join(jnp.tile(data.tasks, (self.orders, 1)), pairs, self.shape.classes)
 
@@ -138,7 +142,7 @@ def shape_of(spec: InContextSpec) -> transformer.Shape:
         heads=model.heads,
         attention="softmax",
         layers=model.layers,
-        positions="rotary",
+        positions=model.positions,
         causal=True,
         residual=True,
         norm=("attention", "mlp", "final"),
@@ -163,6 +167,7 @@ def build(spec: InContextSpec, store: Store | None = None) -> tuple[InContext, D
         shape_of(spec),
         spec.task.triples,
         spec.optimiser.batch // spec.task.tasks,
+        spec.task.repeats == "yes",
         spec.samples if spec.optimiser.kind == "ivon" else 0,
     )
     return problem, data, numbers

@@ -91,8 +91,8 @@ def test_initial_weights():
         if array.ndim == 1:
             assert (array == 1).all()
         else:
-            written = name.endswith(("output", "readout"))
-            assert float(array.std()) == pytest.approx(0.02 / (2.0 if written else 1.0), rel=0.15)
+            last = 2.0 if name.endswith("readout") else 1.0  # the root of twice two layers
+            assert float(array.std()) == pytest.approx(0.02 / last, rel=0.15)
 
 
 def test_a_batch_has_every_task_equally_often_with_the_same_pairs():
