@@ -89,11 +89,11 @@ class InContext:
         return join(jnp.tile(data.tasks, (self.orders, 1)), pairs, self.shape.classes)
 
     def predict(
-        self, params: Params, tokens: jax.Array, numbers: ModelNumbers
+        self, params: Params, tokens: jax.Array, numbers: ModelNumbers, last: bool = False
     ) -> jax.Array:  # (n, 3k) -> (n, k, C)
-        """Log-probabilities of every z."""
+        """Log-probabilities of every z, or of the last one alone."""
         attend = partial(normalise, kind=self.shape.attention)
-        shape = self.shape._replace(length=tokens.shape[1], read=question_places(tokens.shape[1]))
+        shape = ask_at(self.shape, tokens.shape[1], last)
         return jax.nn.log_softmax(
             transformer.respond(params, tokens, shape, attend, numbers).logits
         )
@@ -117,7 +117,7 @@ class InContext:
         """Last question of each cell under `samples` draws of the weights."""
         tokens = jnp.concatenate([data.cells[cell] for cell in CELLS])
         logs = jax.lax.map(
-            lambda key: self.predict(draw(key), tokens, numbers.model)[:, -1], keys
+            lambda key: self.predict(draw(key), tokens, numbers.model, last=True)[:, 0], keys
         )  # (S, 4n, C)
         row: dict[str, jax.Array] = {}
         for cell, part in zip(CELLS, jnp.split(logs, len(CELLS), axis=1), strict=True):
@@ -126,14 +126,15 @@ class InContext:
         return row
 
 
-def question_places(length: int) -> tuple[int, ...]:
-    """Positions at which a z is predicted: those of y."""
-    return tuple(range(1, length, 3))
+def ask_at(shape: transformer.Shape, length: int, last: bool = False) -> transformer.Shape:
+    """The same model on sequences of some length, read where a z is predicted: at every y, or at
+    the last one."""
+    return shape._replace(length=length, read=tuple(range(1, length, 3))[-1 if last else 0 :])
 
 
 def shape_of(spec: InContextSpec) -> transformer.Shape:
     model, length = spec.model, 3 * spec.task.triples
-    return transformer.Shape(
+    shape = transformer.Shape(
         vocabulary=spec.task.modulus,
         length=length,
         classes=spec.task.modulus,
@@ -149,11 +150,12 @@ def shape_of(spec: InContextSpec) -> transformer.Shape:
         norm_kind="layer",
         norm_gain=True,
         activation=model.activation,
-        read=question_places(length),
+        read=(),
         constant_query=False,
         biases=False,
         tied=True,
     )
+    return ask_at(shape, length)
 
 
 def build(spec: InContextSpec, store: Store | None = None) -> tuple[InContext, Data, Numbers]:

@@ -117,12 +117,13 @@ class InContextSpec(Spec):
         )
 
     def events(self) -> tuple[EventRule, ...]:
-        """Memorised: seen tasks and pairs. In `reached`, seen tasks hold on unseen pairs. Grokked:
-        unseen tasks on unseen pairs."""
+        """Memorised: seen tasks and pairs. Reached: seen tasks on unseen pairs. Carried: unseen
+        tasks on seen pairs. Grokked: unseen tasks on unseen pairs."""
         training = self.training
         low, high, rows = training.train_threshold, training.test_threshold, training.persistence
         return (
             EventRule("memorised", "id_train_accuracy", low, rows),
             EventRule("reached", "id_val_accuracy", high, rows),
+            EventRule("carried", "ood_train_accuracy", high, rows),
             EventRule("grokked", "ood_val_accuracy", high, rows),
         )
