@@ -74,8 +74,8 @@ def test_a_peak_needs_a_fall_and_a_height():
 def test_half_of_the_final_accuracy():
     accuracy = np.concatenate([np.full(10, 0.1), np.full(10, 0.9)])
     curve = pl.DataFrame({"epoch": np.arange(20), "ood_val_accuracy": accuracy})
-    assert quantities.find_half(curve, 0.2) == 12  # three of the last five rows are at 0.9
-    assert quantities.find_half(curve, 0.5) is None
+    assert quantities.find_half(curve, "ood_val", 0.2) == 12  # three of five rows at 0.9
+    assert quantities.find_half(curve, "ood_val", 0.5) is None
 
 
 def test_alarms_by_hand():

@@ -100,21 +100,18 @@ def alarm_times(epochs: np.ndarray, values: np.ndarray) -> list[float | None]:
 
 def summarise(run: Run) -> Mapping[str, float | None]:
     rows, grokked = trace(run), run.outcome["grokked"]["epoch"]
-    epochs, eu, accuracy = (
-        rows[column].to_numpy()
-        for column in ("epoch", f"{QUESTION}_posterior_eu_corrected", f"{QUESTION}_accuracy")
-    )
+    epochs, eu = (rows[c].to_numpy() for c in ("epoch", f"{QUESTION}_posterior_eu_corrected"))
     chance = 1.5 / run.about.task.modulus  # type: ignore[attr-defined]
-    before = eu[(accuracy < chance) & (epochs > 0)]
-    usual = float(np.median(before)) if len(before) else 0.0
-    peak = find_peak(epochs, eu, max(LEAST_PEAK, 3 * usual))
-    half = find_half(run.curve, chance)
+    usual, peak = _read_peak(rows, QUESTION, chance)
+    half = find_half(run.curve, QUESTION, chance)
+    carried = find_half(run.curve, "ood_train", chance)
     grows = grokked is not None and usual > 0
     found: dict[str, float | None] = {
         "eu_peak": peak,
         "half_grokked": half,
         "eu_lead": _lead(peak, grokked),
         "eu_lead_half": _lead(peak, half),
+        "eu_lead_seen_pairs": _lead(_read_peak(rows, "ood_train", chance)[1], carried),
         "peak_in_vain": None if grokked is not None else float(peak is not None),
         "eu_growth": float(eu[-1] / usual) if grows else None,
         "eu_early": float(np.median(eu[1 : 1 + max(1, len(eu) // 4)])),
@@ -131,6 +128,17 @@ def summarise(run: Run) -> Mapping[str, float | None]:
     return found | read_context(run, grokked is not None)
 
 
+def _read_peak(rows: pl.DataFrame, cell: str, chance: float) -> tuple[float, float | None]:
+    """Median EU while accuracy is at chance (0 if it never is), and the step of EU's peak."""
+    epochs, eu, accuracy = (
+        rows[column].to_numpy()
+        for column in ("epoch", f"{cell}_posterior_eu_corrected", f"{cell}_accuracy")
+    )
+    before = eu[(accuracy < chance) & (epochs > 0)]
+    usual = float(np.median(before)) if len(before) else 0.0
+    return usual, find_peak(epochs, eu, max(LEAST_PEAK, 3 * usual))
+
+
 def _lead(peak: float | None, then: float | None) -> float | None:
     """The part of the wait that is left at the peak; -1 without a peak, None without an end."""
     if then is None:
@@ -138,10 +146,10 @@ def _lead(peak: float | None, then: float | None) -> float | None:
     return -1.0 if peak is None else 1 - peak / then
 
 
-def find_half(curve: pl.DataFrame, chance: float) -> float | None:
+def find_half(curve: pl.DataFrame, cell: str, chance: float) -> float | None:
     """The other grok time: when accuracy first has half of its final value. None where that is not
     above chance."""
-    accuracy = smooth(curve[f"{QUESTION}_accuracy"].to_numpy())
+    accuracy = smooth(curve[f"{cell}_accuracy"].to_numpy())
     half = accuracy[-1] / 2
     return float(curve["epoch"][int((accuracy >= half).argmax())]) if half > chance else None
 

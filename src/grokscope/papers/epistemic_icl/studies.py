@@ -17,7 +17,6 @@ from grokscope.papers.epistemic_icl.judgements import AlarmLead, OverTheMap
 from grokscope.papers.epistemic_icl.quantities import QUESTION, trace
 from grokscope.papers.epistemic_icl.settings import (
     ADAMW,
-    CARRY,
     FEW_ADAMW,
     FEW_IVON,
     GENERALISE,
@@ -98,6 +97,21 @@ TRAJECTORIES = Study(
                 ("first", "eu_lead", "is 80 %"),
                 ("before the half", "eu_lead_half", "has half of its final value"),
             )
+        ),
+        *(
+            ask(
+                f"peak first on seen pairs, {arm}",
+                f"{words}: on unseen tasks with seen pairs, EU peaks before accuracy has half of "
+                "its final value (asked since unseen pairs may not be reached at all).",
+                Level(
+                    arm,
+                    "eu_lead_seen_pairs",
+                    "part of the wait that is left at the EU peak (-1 without a peak)",
+                    low=0.01,
+                    absent="do not leave chance on unseen tasks",
+                ),
+            )
+            for arm, words in METHODS.items()
         ),
         *(
             ask(
@@ -185,8 +199,9 @@ DIVERSITY_MAP = Study(
             for claim in (
                 Claim(
                     f"high at many tasks, {arm}",
-                    f"{words}: with many tasks, unseen tasks are reached on seen pairs.",
-                    Share(arm, "most", event=CARRY),
+                    f"{words}: with many tasks, unseen tasks with seen pairs are right more than "
+                    "half of the time.",
+                    Level(arm, "ood_train_final_accuracy", "accuracy", low=0.5),
                 ),
                 Claim(
                     f"low at few tasks, {arm}",
