@@ -58,8 +58,8 @@ class MapsSpec:
 
 @dataclass(frozen=True)
 class DecoderSpec:
-    """A causal transformer with norms before each sublayer and at the end, no
-    biases, and the embedding for its unembedding."""
+    """A causal transformer with norms before each sublayer and at the end, no biases, and the
+    embedding for its unembedding."""
 
     layers: int = number(2, least=1)
     heads: int = number(4, least=1)
@@ -71,6 +71,7 @@ class DecoderSpec:
     """Standard deviation of the initial weights; of the MLP's second matrix, divided by the root of
     twice the number of layers."""
     positions: Literal["rotary", "learned"] = "rotary"
+    """How a token's place is known: by rotary angles, or by an embedding for each place."""
     norm_epsilon: float = number(1e-5, least=0)
     """Added to the variance before its root is taken."""
 
