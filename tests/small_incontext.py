@@ -28,8 +28,6 @@ IVON = SMALL.replace(
         "beta2": 0.999,
         "sample_size": float(SMALL.task.sample_size),
         "clip_radius": 1e-3,
-        "clip": 0.0,
-        "vector_decay": 1.0,
     },
     samples=8,
 )

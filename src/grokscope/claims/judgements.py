@@ -346,7 +346,8 @@ class Level(_OfNamedArms):
         values, *others = (sample.values(name, self.column) for name in self.needs(sample))
         remark = ""
         for less in others:
-            remark = f"{np.nanmedian(values):.2g} against {np.nanmedian(less):.2g}"
+            if not (np.isnan(values).all() or np.isnan(less).all()):
+                remark = f"{np.nanmedian(values):.2g} against {np.nanmedian(less):.2g}"
             if 2 * np.count_nonzero(less + self.low > self.ceiling) > less.size:
                 return untestable(f"no room for a lead of {self.low:g}: {remark}")
             values = values / less if self.logarithmic else values - less

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from grokscope.optim.decoupled import clip_norm, learning_rate
+from grokscope.optim.decoupled import learning_rate
 
 
 class IvonState(NamedTuple):
@@ -46,7 +46,6 @@ class Ivon:
             numbers.beta1,
             numbers.beta2,
         )
-        gradients = clip_norm(gradients, numbers.clip)
         momentum = jax.tree.map(lambda m, g: b1 * m + (1 - b1) * g, state.momentum, gradients)
 
         def curve(h: jax.Array, g: jax.Array, w: jax.Array, mean: jax.Array) -> jax.Array:

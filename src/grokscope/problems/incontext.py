@@ -48,6 +48,7 @@ class InContext:
     shape: transformer.Shape
     triples: int
     orders: int  # orders of pairs in a batch, each shown to every task
+    repeats: bool = False  # may a pair occur twice in a training sequence?
     samples: int = 0
 
     finite = ("train_loss",)
@@ -55,14 +56,14 @@ class InContext:
     double = False
 
     def init(self, key: jax.Array, data: Data, numbers: Numbers) -> Params:
-        """N(0, scale), divided by the root of twice the layers for what writes into the stream."""
-        written = (2 * self.shape.layers) ** -0.5
-        factors = {"output": written, "readout": written}
-        params = transformer.init(key, self.shape)  # of variance 1 / fan_in, embedding 1 / width
+        """N(0, scale); the MLP's readout is divided by the root of twice the layers, as in the code
+        of He et al. (attention's output is not)."""
+        params = transformer.init(key, self.shape)  # of variance 1 / fan_in, embeddings 1 / width
 
         def scale(name: str, array: jax.Array) -> jax.Array:
-            fan_in = self.shape.width if name == "embedding" else array.shape[0]
-            return array * numbers.init_scale * factors.get(role(name), 1.0) * fan_in**0.5
+            fan_in = self.shape.width if name in ("embedding", "position") else array.shape[0]
+            layers = 2 * self.shape.layers if role(name) == "readout" else 1
+            return array * numbers.init_scale * (fan_in / layers) ** 0.5
 
         return {n: scale(n, array) if array.ndim == 2 else array for n, array in params.items()}
 
@@ -77,19 +78,22 @@ class InContext:
         return -jnp.take_along_axis(logs, tokens[:, 2::3, None], axis=-1).mean()
 
     def draw_batch(self, data: Data, key: jax.Array) -> jax.Array:  # (orders * T, 3k)
-        """Every seen task with each of a few orders of seen pairs, none twice in a sequence."""
+        """Every seen task with each of a few orders of seen pairs."""
         many = len(data.pairs)
-        keys = jax.random.split(key, self.orders)
-        chosen = jax.vmap(lambda one: jax.random.permutation(one, many)[: self.triples])(keys)
+        if self.repeats:
+            chosen = jax.random.randint(key, (self.orders, self.triples), 0, many)
+        else:
+            keys = jax.random.split(key, self.orders)
+            chosen = jax.vmap(lambda one: jax.random.permutation(one, many)[: self.triples])(keys)
         pairs = jnp.repeat(data.pairs[chosen], len(data.tasks), axis=0)
         return join(jnp.tile(data.tasks, (self.orders, 1)), pairs, self.shape.classes)
 
     def predict(
-        self, params: Params, tokens: jax.Array, numbers: ModelNumbers
+        self, params: Params, tokens: jax.Array, numbers: ModelNumbers, last: bool = False
     ) -> jax.Array:  # (n, 3k) -> (n, k, C)
-        """Log-probabilities of every z."""
+        """Log-probabilities of every z, or of the last one alone."""
         attend = partial(normalise, kind=self.shape.attention)
-        shape = self.shape._replace(length=tokens.shape[1], read=question_places(tokens.shape[1]))
+        shape = ask_at(self.shape, tokens.shape[1], last)
         return jax.nn.log_softmax(
             transformer.respond(params, tokens, shape, attend, numbers).logits
         )
@@ -113,7 +117,7 @@ class InContext:
         """Last question of each cell under `samples` draws of the weights."""
         tokens = jnp.concatenate([data.cells[cell] for cell in CELLS])
         logs = jax.lax.map(
-            lambda key: self.predict(draw(key), tokens, numbers.model)[:, -1], keys
+            lambda key: self.predict(draw(key), tokens, numbers.model, last=True)[:, 0], keys
         )  # (S, 4n, C)
         row: dict[str, jax.Array] = {}
         for cell, part in zip(CELLS, jnp.split(logs, len(CELLS), axis=1), strict=True):
@@ -122,14 +126,15 @@ class InContext:
         return row
 
 
-def question_places(length: int) -> tuple[int, ...]:
-    """Positions at which a z is predicted: those of y."""
-    return tuple(range(1, length, 3))
+def ask_at(shape: transformer.Shape, length: int, last: bool = False) -> transformer.Shape:
+    """The same model on sequences of some length, read where a z is predicted: at every y, or at
+    the last one."""
+    return shape._replace(length=length, read=tuple(range(1, length, 3))[-1 if last else 0 :])
 
 
 def shape_of(spec: InContextSpec) -> transformer.Shape:
     model, length = spec.model, 3 * spec.task.triples
-    return transformer.Shape(
+    shape = transformer.Shape(
         vocabulary=spec.task.modulus,
         length=length,
         classes=spec.task.modulus,
@@ -138,18 +143,19 @@ def shape_of(spec: InContextSpec) -> transformer.Shape:
         heads=model.heads,
         attention="softmax",
         layers=model.layers,
-        positions="rotary",
+        positions=model.positions,
         causal=True,
         residual=True,
         norm=("attention", "mlp", "final"),
         norm_kind="layer",
         norm_gain=True,
         activation=model.activation,
-        read=question_places(length),
+        read=(),
         constant_query=False,
         biases=False,
         tied=True,
     )
+    return ask_at(shape, length)
 
 
 def build(spec: InContextSpec, store: Store | None = None) -> tuple[InContext, Data, Numbers]:
@@ -163,6 +169,7 @@ def build(spec: InContextSpec, store: Store | None = None) -> tuple[InContext, D
         shape_of(spec),
         spec.task.triples,
         spec.optimiser.batch // spec.task.tasks,
+        spec.task.repeats == "yes",
         spec.samples if spec.optimiser.kind == "ivon" else 0,
     )
     return problem, data, numbers

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from grokscope.spec.fields import number, require
 from grokscope.spec.run import EventRule, Spec
@@ -25,6 +25,8 @@ class MapsSpec:
     """How many triples a sequence has."""
     train_fraction: float = number(0.8, above=0, below=1)
     """Share of the pairs that is trained on, the same for every task."""
+    repeats: Literal["yes", "no"] = "no"
+    """May a pair occur twice in a sequence that is trained on? In measured sequences none does."""
     evaluated: int = number(256, least=1)
     """Sequences of each cell on which a row is measured."""
     seed: int = number(-1, least=-1)
@@ -56,8 +58,8 @@ class MapsSpec:
 
 @dataclass(frozen=True)
 class DecoderSpec:
-    """A causal transformer with rotary positions, norms before each sublayer and at the end, no
-    biases, and the embedding for its unembedding."""
+    """A causal transformer with norms before each sublayer and at the end, no biases, and the
+    embedding for its unembedding."""
 
     layers: int = number(2, least=1)
     heads: int = number(4, least=1)
@@ -66,8 +68,10 @@ class DecoderSpec:
     """Hidden units of the MLP."""
     activation: ActivationKind = "relu"
     init_scale: float = number(0.02, above=0)
-    """Standard deviation of the initial weights; of matrices that write into the residual stream,
-    divided by the root of twice the number of layers."""
+    """Standard deviation of the initial weights; of the MLP's second matrix, divided by the root of
+    twice the number of layers."""
+    positions: Literal["rotary", "learned"] = "rotary"
+    """How a token's place is known: by rotary angles, or by an embedding for each place."""
     norm_epsilon: float = number(1e-5, least=0)
     """Added to the variance before its root is taken."""
 
@@ -114,12 +118,13 @@ class InContextSpec(Spec):
         )
 
     def events(self) -> tuple[EventRule, ...]:
-        """Memorised: seen tasks and pairs. In `reached`, seen tasks hold on unseen pairs. Grokked:
-        unseen tasks on unseen pairs."""
+        """Memorised: seen tasks and pairs. Reached: seen tasks on unseen pairs. Carried: unseen
+        tasks on seen pairs. Grokked: unseen tasks on unseen pairs."""
         training = self.training
         low, high, rows = training.train_threshold, training.test_threshold, training.persistence
         return (
             EventRule("memorised", "id_train_accuracy", low, rows),
             EventRule("reached", "id_val_accuracy", high, rows),
+            EventRule("carried", "ood_train_accuracy", high, rows),
             EventRule("grokked", "ood_val_accuracy", high, rows),
         )

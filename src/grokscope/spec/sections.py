@@ -324,7 +324,11 @@ class OptimiserSpec:
     """ivon: no element of a step is larger, before the rate. 0: no limit."""
 
     def idle(self) -> dict[str, str]:
-        unused = {"sgd": ("beta2", "epsilon"), "lion": ("epsilon",), "ivon": ("epsilon",)}
+        unused = {
+            "sgd": ("beta2", "epsilon"),
+            "lion": ("epsilon",),
+            "ivon": ("epsilon", "clip", "vector_decay"),
+        }
         found = dict.fromkeys(unused.get(self.kind, ()), f"kind is {self.kind}")
         if self.weight_decay == 0:
             found["vector_decay"] = "weight_decay is 0"

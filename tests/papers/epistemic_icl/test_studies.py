@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 
 from grokscope.claims.evidence import ArmRuns, Sample, Tables, collect, read_frames
@@ -18,7 +19,7 @@ from grokscope.papers import find_paper
 from grokscope.papers.epistemic_icl import comparison, quantities, theory_page
 from grokscope.papers.epistemic_icl.judgements import AlarmLead, lead_of
 from grokscope.papers.epistemic_icl.settings import ADAMW, FEW_ADAMW, FEW_IVON, IVON
-from grokscope.papers.epistemic_icl.studies import STUDIES
+from grokscope.papers.epistemic_icl.studies import SHRUNK, STUDIES, decay_arms
 from small_incontext import IVON as BY_IVON
 from small_incontext import SMALL
 
@@ -49,38 +50,77 @@ def test_paper_scale_is_the_paper_s():
     assert (spec.optimiser.weight_decay, ivon.optimiser.weight_decay) == (1.0, 1e-6)
 
 
-def test_a_peak_needs_a_fall():
+def test_both_methods_shrink_alike():
+    (setting,) = STUDIES[0].settings("laptop")
+    arms = decay_arms(setting, 0)
+    plain, ivon = arms[ADAMW].optimiser, arms[SHRUNK].optimiser
+    assert ivon.lr * ivon.weight_decay == pytest.approx(plain.lr * plain.weight_decay)
+    steps = arms[IVON].training.epochs
+    assert (1 - arms[IVON].optimiser.beta2) * steps == pytest.approx(2)
+    (paper,) = STUDIES[0].settings("paper")
+    of_paper = STUDIES[0].arms(paper, 0)[IVON].optimiser
+    assert (of_paper.beta2, of_paper.warmup) == (pytest.approx(0.99999), 2000)
+
+
+def test_a_peak_needs_a_fall_and_a_height():
     epochs = np.arange(12.0)
     hill = np.array([0.1, 0.1, 0.2, 0.5, 0.9, 1, 0.9, 0.5, 0.2, 0.1, 0.1, 0.1])
-    assert quantities.find_peak(epochs, hill) == (5.0, 8.0)
-    assert quantities.find_peak(epochs, epochs) == (None, None)
-    assert quantities.find_peak(epochs, -epochs + 20) == (None, None)  # it only falls
+    assert quantities.find_peak(epochs, hill) == 5.0
+    assert quantities.find_peak(epochs, hill, floor=2.0) is None
+    assert quantities.find_peak(epochs, epochs) is None
+    assert quantities.find_peak(epochs, -epochs + 20) is None  # it only falls
+
+
+def test_half_of_the_final_accuracy():
+    accuracy = np.concatenate([np.full(10, 0.1), np.full(10, 0.9)])
+    curve = pl.DataFrame({"epoch": np.arange(20), "ood_val_accuracy": accuracy})
+    assert quantities.find_half(curve, "ood_val", 0.2) == 12  # three of five rows at 0.9
+    assert quantities.find_half(curve, "ood_val", 0.5) is None
 
 
 def test_alarms_by_hand():
-    values = np.concatenate([np.full(10, 2.0), np.full(10, 1.0)])
-    times = quantities.alarm_times(np.arange(20.0), values)
-    assert times[0] is not None
-    assert times[-1] is None  # half is less than 70 %
-    assert quantities.alarm_times(np.arange(20.0), np.arange(20.0) + 1) == [None] * 6
+    """A step from 2 to 0.9 at row 10: the mean of the last five rows goes 1.78, 1.56 ... 0.9."""
+    values = np.concatenate([np.full(10, 2.0), np.full(10, 0.9)])
+    never = [None] * 7
+    assert quantities.alarm_times(np.arange(20.0), values) == [
+        10,
+        10,
+        11,
+        12,
+        14,
+        None,
+        None,
+        *never,
+    ]
+    rise = np.concatenate([values[10:], values[:10]])
+    assert quantities.alarm_times(np.arange(20.0), rise) == [*never, 10, 10, 11, 11, 14, None, None]
+    # What is still to come does not matter.
+    assert quantities.alarm_times(np.arange(12.0), values[:12])[:3] == [10, 10, 11]
 
 
 def test_leads_at_a_false_alarm_rate():
-    """Level 0 cries wolf in every quiet run; level 1 does not, and leads by half and by nothing."""
-    times = np.array([100.0, 100.0, np.inf, np.inf])
-    alarms = np.array([[10.0, 10.0, 5.0, 5.0], [50.0, np.inf, np.inf, np.inf]])
-    np.testing.assert_allclose(lead_of(alarms, times), [0.5, 0.0])
-    loud = np.array([[10.0, 10.0, 5.0, 5.0]])
-    np.testing.assert_allclose(lead_of(loud, times), [0.0, 0.0])
+    """Two arms of three seeds, one that generalises at 100 and one that never does. Rule 0 cries
+    wolf in the second; rule 1 is quiet there, but comes before memorisation in seed 2."""
+    times = np.array([[100.0] * 3, [np.inf] * 3])
+    memorised = np.array([[20.0] * 3, [np.inf] * 3])
+    alarms = np.array([[[30.0, 30.0, 30.0], [5.0, 5.0, 5.0]], [[50.0, 60.0, 10.0], [np.inf] * 3]])
+    found = lead_of(alarms, times, memorised)
+    # For seeds 0 and 1 a quarter of the other seeds' alarms by rule 1 are false: no rule is left.
+    np.testing.assert_allclose(found, [0, 0, 0])
+    np.testing.assert_allclose(lead_of(alarms[..., :2], times[:, :2], memorised[:, :2]), [0.5, 0.4])
+    failed = np.where([[True], [False]], times, np.nan)
+    np.testing.assert_allclose(lead_of(alarms[..., :2], failed[:, :2], memorised[:, :2]), 0.7)
+    times[0, 0] = np.inf
+    assert np.isnan(lead_of(alarms, times, memorised)[0])
 
 
 def fabricate(name, grokked, eu, norm):
-    """An arm whose alarms go off at the given times, at every level."""
+    """An arm whose alarms go off at the given times, by every rule."""
     rows = []
     for place, end in enumerate(grokked):
-        row = {"status": "finished", "grokked": end}
-        row |= {f"alarm_eu_{i}": eu[place] for i in range(6)}
-        row |= {f"alarm_parameter_norm_{i}": norm[place] for i in range(6)}
+        row = {"status": "finished", "grokked": end, "memorised": 10}
+        for rule in range(len(quantities.RULES)):
+            row |= {f"alarm_eu_{rule}": eu[place], f"alarm_parameter_norm_{rule}": norm[place]}
         rows.append(row)
     return ArmRuns(name, (SMALL,) * len(rows), tuple(rows))
 
@@ -112,7 +152,7 @@ def test_runs_are_read_and_drawn(finished, monkeypatch):
             seeds={"smoke": 1, "laptop": 1, "paper": 1},
         )
         for study in paper.studies
-        if study.name != "decay"
+        if study.name not in ("decay", "diversity")
     )
     small = replace(paper, studies=studies)
     runs = {run.id: run for run in finished}
@@ -120,7 +160,8 @@ def test_runs_are_read_and_drawn(finished, monkeypatch):
     rows = tables.runs.to_dicts()
     assert len(rows) == 2
     for row in rows:
-        assert 0 <= row["context_peak"] <= 3
+        assert row["context_peak"] is None  # forty steps do not generalise
+        assert row["eu_lead"] is None
         assert row["ood_val_final_tu"] == pytest.approx(
             row["ood_val_final_au"] + row["ood_val_final_eu_corrected"], abs=0.1
         )

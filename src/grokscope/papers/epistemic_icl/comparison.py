@@ -11,7 +11,8 @@ import polars as pl
 
 from grokscope.claims.studies import Annex, Planned
 from grokscope.papers.epistemic_icl import posteriors
-from grokscope.papers.epistemic_icl.quantities import sequences
+from grokscope.papers.epistemic_icl.posteriors import Posterior
+from grokscope.papers.epistemic_icl.quantities import LEAST_PEAK, QUESTION, find_peak, sequences
 from grokscope.papers.epistemic_icl.settings import ADAMW, IVON, main_arms, settings
 from grokscope.spec.incontext import CELLS
 from grokscope.store import Run
@@ -23,49 +24,69 @@ def tabulate(runs: Sequence[tuple[Planned, Run]], store: Any) -> Mapping[str, pl
     by_arm = {arm: [run for item, run in runs if item.arm == arm] for arm in (ADAMW, IVON)}
     every = sequences(runs[0][1].about.task)  # type: ignore[attr-defined]
     rows = [
-        {"posterior": name, "cell": cell, **posteriors.measure(logs, every[cell][:, -1])}
-        for cell in CELLS
-        for name, logs in _final(by_arm, every, cell)
+        {"posterior": name, **row}
+        for name, posterior in _final(by_arm, every["id_train"])
+        for row in _measure(posterior, every)
     ]
     final = pl.DataFrame(rows).group_by("posterior", "cell", maintain_order=True).mean()
     members = by_arm[ADAMW]
     shared = sorted(set.intersection(*(set(run.snapshots) for run in members)))
     trace = [
-        {"epoch": epoch, "cell": cell}
-        | posteriors.measure(
-            posteriors.ensemble(members, every[cell], epoch)[:, :, -1], every[cell][:, -1]
-        )
+        {"epoch": epoch, **row}
         for epoch in shared
+        for row in _measure(posteriors.ensemble(members, epoch), every)
+    ]
+    ends = [{"seed": r.about.seed, "grokked": r.outcome["grokked"]["epoch"]} for r in members]
+    schema = {"seed": pl.Int64, "grokked": pl.Float64}
+    return {
+        "final": final,
+        "ensemble": pl.DataFrame(trace),
+        "members": pl.DataFrame(ends, schema=schema),
+    }
+
+
+def _measure(posterior: Posterior, every: Mapping[str, np.ndarray]) -> list[dict[str, Any]]:
+    """The last question, cell by cell."""
+    return [
+        {"cell": cell}
+        | posteriors.measure(posterior.answer(every[cell], last=True)[:, :, 0], every[cell][:, -1])
         for cell in CELLS
     ]
-    return {"final": final, "ensemble": pl.DataFrame(trace)}
 
 
 def _final(
-    by_arm: Mapping[str, Sequence[Run]], every: Mapping[str, np.ndarray], cell: str
-) -> Iterator[tuple[str, np.ndarray]]:
-    """Log-probabilities (S, n, C) of the last question, by name; a mean over runs is taken of what
-    is measured on them."""
-    tokens, fitted_on = every[cell], every["id_train"]
+    by_arm: Mapping[str, Sequence[Run]], fitted_on: np.ndarray
+) -> Iterator[tuple[str, Posterior]]:
+    """Posteriors of the final weights by name; a mean over runs is taken of what is measured."""
     for run in by_arm[ADAMW]:
-        size = run.about.task.sample_size  # type: ignore[attr-defined]
-        for name, options in {
-            "Laplace, 64 draws": {},
-            "Laplace, 16 draws": {"draws": 16},
-            "Laplace, ten times the examples": {"size": 10.0 * size},
-            "noise of Laplace's size": {"control": True},
-        }.items():
-            yield name, posteriors.laplace(run, tokens, fitted_on, **options)[:, :, -1]
+        own = float(run.about.task.sample_size)  # type: ignore[attr-defined]
+        yield "Laplace, 64 draws", posteriors.laplace(run, fitted_on)
+        yield "Laplace, 16 draws", posteriors.laplace(run, fitted_on, draws=16)
+        yield "Laplace, N = pairs times tasks", posteriors.laplace(run, fitted_on, size=own)
+        yield "noise of Laplace's size", posteriors.laplace(run, fitted_on, control=True)
     for run in by_arm[IVON]:
-        yield "IVON, 64 draws", posteriors.ivon(run, tokens)[:, :, -1]
-        yield "IVON, 16 draws", posteriors.ivon(run, tokens, draws=16)[:, :, -1]
-        yield "noise of IVON's size", posteriors.ivon(run, tokens, control=True)[:, :, -1]
+        yield "IVON, 64 draws", posteriors.ivon(run)
+        yield "IVON, 16 draws", posteriors.ivon(run, draws=16)
+        yield "noise of IVON's size", posteriors.ivon(run, control=True)
     if len(by_arm[ADAMW]) > 1:
-        yield "ensemble of AdamW's seeds", posteriors.ensemble(by_arm[ADAMW], tokens)[:, :, -1]
+        yield "ensemble of AdamW's seeds", posteriors.ensemble(by_arm[ADAMW])
+
+
+def _state_ensemble(trace: pl.DataFrame, members: pl.DataFrame) -> str:
+    """When the seeds disagree most, beside when they generalise: an alarm that needs no
+    posterior."""
+    peak = find_peak(trace["epoch"].to_numpy(), trace["eu_corrected"].to_numpy(), LEAST_PEAK)
+    ends = members["grokked"].drop_nulls().to_numpy()
+    when = f"peaks at step {peak:,.0f}" if peak is not None else "has no peak"
+    median = f", at step {np.median(ends):,.0f} in the median" if len(ends) else ""
+    return (
+        f"Disagreement between the seeds (EU of the ensemble) {when}; {len(ends)} of "
+        f"{len(members)} seeds generalise{median}."
+    )
 
 
 def render(tables: Mapping[str, pl.DataFrame], about: Mapping[str, Any]) -> tuple[str, dict]:
-    final, trace = tables["final"].to_dicts(), tables["ensemble"].filter(cell="ood_val").to_dicts()
+    final, trace = tables["final"].to_dicts(), tables["ensemble"].filter(cell=QUESTION)
     lines = [
         "# Posteriors compared",
         "",
@@ -84,11 +105,13 @@ def render(tables: Mapping[str, pl.DataFrame], about: Mapping[str, Any]) -> tupl
         "",
         "## The ensemble over training, unseen tasks and pairs",
         "",
+        _state_ensemble(trace, tables["members"]),
+        "",
         "| step | accuracy | AU | EU |",
         "|---|---|---|---|",
         *(
             f"| {r['epoch']:,} | {r['accuracy']:.3f} | {r['au']:.3f} | {r['eu_corrected']:.3f} |"
-            for r in trace
+            for r in trace.to_dicts()
         ),
         "",
         f"{about['runs']} runs, {about['minutes']} minutes of training.",
@@ -108,5 +131,5 @@ ANNEX = Annex(
     tabulate=tabulate,
     render=render,
     appendix=True,
-    seeds={"smoke": 2, "laptop": 5, "paper": 4},
+    seeds={"smoke": 2, "laptop": 5, "paper": 5},
 )

@@ -14,7 +14,7 @@ from grokscope.draw import theme
 from grokscope.draw.evidence import Curves, Stack, present
 from grokscope.draw.marks import Rows, inline
 from grokscope.draw.words import count_runs
-from grokscope.papers.epistemic_icl.quantities import LEVELS, NOISES, QUESTION, SIGNALS, optimum
+from grokscope.papers.epistemic_icl.quantities import NOISES, QUESTION, RULES, SIGNALS, optimum
 
 ACCURACIES = {
     "id_train_accuracy": "seen tasks",
@@ -50,7 +50,7 @@ def draw_trajectories(evidence: Evidence) -> list[Panel]:
     return charts.draw_stacks(evidence, stacks)
 
 
-def _median(arm: ArmRuns, column: str) -> float:
+def median(arm: ArmRuns, column: str) -> float:
     values = arm.values(column)
     known = values[np.isfinite(values)]
     return float(np.median(known)) if len(known) else float("nan")
@@ -64,7 +64,7 @@ def draw_sweep(evidence: Evidence, sweep: str, places: list[float], title: str) 
         reference = optimum(task_of(sample)).filter(sweep=sweep)
         for column, name in (("accuracy", "accuracy"), ("au", "AU"), ("eu_corrected", "EU")):
             rows: Rows = [
-                {"at": at, "value": _median(arm, f"{sweep}_{at:g}_{column}"), "who": arm.name}
+                {"at": at, "value": median(arm, f"{sweep}_{at:g}_{column}"), "who": arm.name}
                 for arm in sample.arms.values()
                 for at in places
             ]
@@ -128,7 +128,7 @@ def draw_map(evidence: Evidence) -> list[Panel]:
             ):
                 cells: Rows = []
                 for arm in arms:
-                    value, task = _median(arm, column), arm.spec.task
+                    value, task = median(arm, column), arm.spec.task
                     best = optimum(task).filter(prior="all tasks", sweep="context")["accuracy"][-1]
                     note = f" of {best:.2f}" if "accuracy" in column else ""
                     known = np.isfinite(value)
@@ -150,19 +150,21 @@ def draw_alarms(evidence: Evidence) -> list[Panel]:
     does not learn and has no alarm."""
     return [
         Panel(
-            arm.name,
+            f"{arm.name}: a signal {way}",
             _lines(
                 [
                     {"at": level, "value": float(np.isfinite(found).mean()), "who": words}
                     for signal, words in SIGNALS.items()
-                    for place, level in enumerate(LEVELS)
+                    for place, (each, level) in enumerate(RULES)
+                    if each == way
                     for found in [arm.times(f"alarm_{signal}_{place}")]
                 ],
-                "Fall from the maximum so far",
+                "Share by which it does",
                 "Share of runs",
             ),
             count_runs(sample),
         )
         for _, sample in present(evidence)
         for arm in sample.arms.values()
+        for way in ("falls", "rises")
     ]

@@ -12,17 +12,19 @@ import numpy as np
 from grokscope.claims.evidence import Sample
 from grokscope.claims.judgements import Interest, settle, state_rule, untestable
 from grokscope.claims.verdicts import Finding, PerSeed
-from grokscope.papers.epistemic_icl.quantities import LEVELS, SIGNALS
+from grokscope.papers.epistemic_icl.quantities import RULES, SIGNALS
+from grokscope.papers.epistemic_icl.settings import GENERALISE, MEMORISE
 
 FALSE_ALARMS = 0.2
 
 
 @dataclass(frozen=True)
 class AlarmLead:
-    """An alarm goes off when a signal has fallen by a share of its running maximum. The smallest
-    share at which at most a fifth of the runs that never generalise raise it is chosen; the lead is
-    the part of a run's wait that is left when it goes off: 1 - alarm / generalisation, 0 for runs
-    that it misses or that it tells of too late."""
+    """An alarm goes off when a signal has fallen or risen by a share (`RULES`). It is false in a
+    run that never generalises, and in any run before it has memorised. For each seed the rule is
+    chosen on all other seeds: the longest mean lead among those with at most a fifth of false
+    alarms. The lead is the part of a run's wait that is left: 1 - alarm / generalisation, 0 for
+    runs that it misses, or tells of falsely or too late."""
 
     signal: str
     rival: str = ""
@@ -38,8 +40,9 @@ class AlarmLead:
         return (
             f"Mean lead over the runs that generalise of an alarm on {SIGNALS[self.signal]}{less}, "
             "of a seed, as a share of the wait; the median over seeds with bounds by the sign "
-            "test. The alarm's level is the smallest at "
-            f"which at most {FALSE_ALARMS:.0%} of the other runs raise it. "
+            "test. For each seed the alarm's rule (fall or rise, and by how much) is the one with "
+            f"the longest lead on the other seeds among those that at most {FALSE_ALARMS:.0%} of "
+            "their runs raise falsely: without generalising, or before memorising. "
             f"{state_rule(self.least)} Untestable unless some generalise and some do not."
         )
 
@@ -47,42 +50,48 @@ class AlarmLead:
         return list(sample.arms)
 
     def judge(self, sample: Sample) -> Finding:
-        times = np.stack([sample.times(name) for name in sample.arms])  # (arms, seeds)
-        happened = np.isfinite(times)
-        count = f"{happened.sum()} of {happened.size} generalise to unseen tasks"
-        if happened.all() or not happened.any():
+        times, memorised = (
+            np.stack([sample.times(name, event) for name in sample.arms])
+            for event in (GENERALISE, MEMORISE)
+        )  # (arms, seeds); NaN for runs that failed
+        happened, ended = np.isfinite(times), ~np.isnan(times)
+        count = f"{happened.sum()} of {ended.sum()} generalise to unseen tasks"
+        if (happened == ended).all() or not happened.any():
             return untestable(f"{count}: there is nothing to tell apart")
-        remark, gain = [count], np.zeros(int(happened.sum()))
+        remark, numbers = [count], np.zeros(times.shape[1])
         for signal, sign in ((self.signal, 1), (self.rival, -1)):
             if not signal:
                 continue
             alarms = np.stack(
                 [
                     [arm.times(f"alarm_{signal}_{place}") for arm in sample.arms.values()]
-                    for place in range(len(LEVELS))
+                    for place in range(len(RULES))
                 ]
-            )  # (levels, arms, seeds)
-            lead = lead_of(alarms.reshape(len(LEVELS), -1), times.ravel())
-            remark.append(f"{lead.mean():.2f} for {SIGNALS[signal]}")
-            gain = gain + sign * lead
-        leads = np.full(times.shape, math.nan)
-        leads[happened] = gain
-        seeds = [each[~np.isnan(each)] for each in leads.T]
-        numbers = np.array([each.mean() if len(each) else math.nan for each in seeds])
+            )  # (rules, arms, seeds)
+            leads = lead_of(alarms, times, memorised)
+            remark.append(f"{np.nanmean(leads):.2f} for {SIGNALS[signal]}")
+            numbers = numbers + sign * leads
         absent = "do not generalise in any arm"
-        remarks = "; ".join(remark)
-        return settle(PerSeed.known(numbers), sample, self.interest, 0.0, remarks, absent)
+        return settle(PerSeed.known(numbers), sample, self.interest, 0.0, "; ".join(remark), absent)
 
 
-def lead_of(alarms: np.ndarray, times: np.ndarray) -> np.ndarray:
-    """Lead of each run that generalises, at the chosen level; 0 for all if none is quiet enough.
-    (levels, runs), (runs,) -> (runs that generalise,)"""
-    happened = np.isfinite(times)
-    false = np.isfinite(alarms[:, ~happened]).mean(axis=1)
-    quiet = np.flatnonzero(false <= FALSE_ALARMS)
-    if not len(quiet):
-        return np.zeros(int(happened.sum()))
-    return np.clip(1 - alarms[quiet[0], happened] / times[happened], 0, 1)
+def lead_of(alarms: np.ndarray, times: np.ndarray, memorised: np.ndarray) -> np.ndarray:
+    """Mean lead of each seed over its runs that generalise, by the rule that is best on the other
+    seeds; 0 if none is quiet enough there, NaN if no run of the seed generalises.
+    (rules, arms, seeds), (arms, seeds), (arms, seeds) -> (seeds,)"""
+    happened, ended = np.isfinite(times), ~np.isnan(times)
+    false = np.isfinite(alarms) & ended & ~(happened & (alarms >= memorised))
+    late = np.clip(1 - alarms / np.where(happened, times, 1.0), 0, 1)
+    lead = np.where(false | ~happened, 0.0, late)
+    found = np.full(times.shape[1], math.nan)
+    for seed in np.flatnonzero(happened.any(axis=0)):
+        others = np.arange(times.shape[1]) != seed
+        rate = false[:, :, others].sum(axis=(1, 2)) / max(ended[:, others].sum(), 1)
+        gain = np.where(rate <= FALSE_ALARMS, lead[:, :, others].sum(axis=(1, 2)), -1.0)
+        best = int(gain.argmax())
+        runs = happened[:, seed]
+        found[seed] = lead[best, runs, seed].mean() if gain[best] >= 0 else 0.0
+    return found
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,10 @@
 network can at best reach.
 
 A label of the context is right with probability 1 - q and uniform otherwise, so that a task has the
-likelihood prod_i ((1 - q) [z_i = a x_i + b y_i] + q / p). What a network with certain weights
-cannot know in context counts as *its* aleatoric uncertainty: compare its AU with the reference's
-total uncertainty.
+likelihood prod_i ((1 - q) [z_i = a x_i + b y_i] + q / p). The label asked for is clean: given the
+task nothing is uncertain, and the reference's total uncertainty is all epistemic. What a network
+with certain weights cannot know in context counts as *its* aleatoric uncertainty: compare its AU
+with the reference's total uncertainty.
 
 n sequences of k triples, M tasks of the prior, C = p classes.
 """
@@ -21,14 +22,7 @@ class Optimal(NamedTuple):
 
     probabilities: np.ndarray  # (n, k, C)
     accuracy: np.ndarray  # (n, k) chance that a most probable answer, drawn among equals, is right
-    total: np.ndarray  # (n, k) H of the prediction, nats
-    aleatoric: np.ndarray  # (n, k) mean over tasks of H given the task
-    tasks_left: np.ndarray  # (n, k) exp of the entropy of the posterior over tasks
-
-    @property
-    def epistemic(self) -> np.ndarray:  # (n, k)
-        """I(label; task | context)."""
-        return self.total - self.aleatoric
+    total: np.ndarray  # (n, k) H of the prediction, nats: I(label; task | context)
 
 
 def predict_optimally(
@@ -36,12 +30,8 @@ def predict_optimally(
     tasks: np.ndarray,
     modulus: int,
     noise: float = 0.0,
-    question_noise: float = 0.0,
-    truth: np.ndarray | None = None,
 ) -> Optimal:
-    """`tokens` (n, 3k), `tasks` (M, 2) with equal prior weight. `noise` is q of the context,
-    `question_noise` that of the label asked for. `truth` (n, k) are the answers if the labels in
-    `tokens` were tampered with.
+    """`tokens` (n, 3k), `tasks` (M, 2) with equal prior weight; `noise` is q of the context.
 
     Without noise a context may fit no task of the prior. Then the tasks that fit most of it count,
     the limit of q -> 0.
@@ -58,23 +48,10 @@ def predict_optimally(
         logs = before * hit + (seen - before) * miss
         weight = np.exp(logs - logs.max(axis=-1, keepdims=True))
     weight /= weight.sum(axis=-1, keepdims=True)
-    clean = np.stack(
+    predicted = np.stack(
         [np.where(answers == label, weight, 0).sum(axis=-1) for label in range(modulus)], axis=-1
     )
-    predicted = (1 - question_noise) * clean + question_noise / modulus
-    given = np.full(modulus, question_noise / modulus)
-    given[0] += 1 - question_noise
-    asked = z if truth is None else truth
     best = np.isclose(predicted, predicted.max(axis=-1, keepdims=True), rtol=1e-9)
-    hits = np.take_along_axis(best, asked[..., None], axis=-1)[..., 0]
-    return Optimal(
-        predicted,
-        hits / best.sum(axis=-1),
-        _entropy(predicted),
-        np.full(z.shape, _entropy(given)),
-        np.exp(_entropy(weight)),
-    )
-
-
-def _entropy(p: np.ndarray) -> np.ndarray:  # over the last axis, nats
-    return -np.where(p > 0, p * np.log(np.where(p > 0, p, 1.0)), 0.0).sum(axis=-1)
+    hits = np.take_along_axis(best, z[..., None], axis=-1)[..., 0]
+    entropy = -np.where(predicted > 0, predicted * np.log(np.maximum(predicted, 1e-300)), 0.0)
+    return Optimal(predicted, hits / best.sum(axis=-1), entropy.sum(axis=-1))

@@ -5,12 +5,14 @@
     noise      the control of either: Gaussian noise of the same total variance in all directions
     ensemble   the same weights' place in runs that differ in nothing but their seed
 
-n sequences of k triples, S draws, C = p classes, d width.
+n sequences of k triples (one where only the last question is asked), S draws, C = p classes, d
+width.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
@@ -20,40 +22,49 @@ import numpy as np
 
 from grokscope.errors import SpecError
 from grokscope.measures.uncertainty import decompose, mix, score
-from grokscope.models import Params, transformer
+from grokscope.models import transformer
 from grokscope.models.layers import ModelNumbers, normalise
 from grokscope.optim.ivon import draw_gaussian
+from grokscope.papers.epistemic_icl.settings import SAMPLE_SIZE
 from grokscope.probes.laplace import LastLayer, fit_last_layer
-from grokscope.problems.incontext import question_places, shape_of
-from grokscope.spec import InContextSpec
+from grokscope.problems.incontext import ask_at, shape_of
 from grokscope.store import Run
 
 DRAWS = 64
+Weights = Mapping[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """Draws of networks of one shape."""
+
+    spec: Any
+    bodies: Sequence[Weights]  # one for all draws, or one for each
+    heads: np.ndarray  # (S, C, d) unembeddings
+
+    def answer(self, tokens: np.ndarray, last: bool = False) -> np.ndarray:  # (S, n, k, C)
+        """Log-probabilities of every z, or of the last one alone (k = 1)."""
+        read = partial(features_of, self.spec, tokens=tokens, last=last)
+        if len(self.bodies) == 1:
+            return answers(read(self.bodies[0]), self.heads)
+        each = zip(self.bodies, self.heads, strict=True)
+        return np.concatenate([answers(read(body), head[None]) for body, head in each])
 
 
 @cache
-def _reader(spec: InContextSpec, length: int) -> Any:
+def _reader(shape: transformer.Shape, epsilon: float) -> Any:
     """Compiled: weights and tokens (n, 3k) -> what the unembedding reads (n, k, d)."""
-    shape = shape_of(spec)._replace(length=length, read=question_places(length), tied=False)
     attend = partial(normalise, kind="softmax")
-    numbers = ModelNumbers(norm_epsilon=jnp.float32(spec.model.norm_epsilon))
-
-    def features(params: Params, tokens: jax.Array) -> jax.Array:  # (n, k, d)
-        """With the identity for an unembedding, logits are the features themselves."""
-        bare = {**params, "unembedding": jnp.eye(shape.width)}
-        return transformer.respond(bare, tokens, shape, attend, numbers).logits
-
-    return jax.jit(features)
+    numbers = ModelNumbers(norm_epsilon=jnp.float32(epsilon))
+    return jax.jit(
+        lambda params, tokens: transformer.encode(params, tokens, shape, attend, numbers)[0]
+    )
 
 
-def features_of(run: Run, tokens: np.ndarray, epoch: int | None = None) -> np.ndarray:
+def features_of(spec: Any, params: Weights, tokens: np.ndarray, last: bool = False) -> np.ndarray:
     """What the unembedding reads at each question.  (n, 3k) -> (n, k, d)"""
-    return np.asarray(_features(run.about, weights_of(run, epoch), tokens))
-
-
-def _features(spec: Any, params: Any, tokens: np.ndarray) -> jax.Array:
-    bare = spec.replace(seed=0, training={"epochs": 1})  # one program for all runs of a shape
-    return _reader(bare, tokens.shape[1])(params, jnp.asarray(tokens))
+    shape = ask_at(shape_of(spec), tokens.shape[1], last)
+    return np.asarray(_reader(shape, spec.model.norm_epsilon)(params, jnp.asarray(tokens)))
 
 
 def weights_of(run: Run, epoch: int | None = None) -> dict[str, np.ndarray]:
@@ -61,57 +72,48 @@ def weights_of(run: Run, epoch: int | None = None) -> dict[str, np.ndarray]:
     return {n: a for n, a in run.weights(epoch).items() if not n.startswith("hessian.")}
 
 
-def answers(
-    features: Any, unembedding: Any
-) -> np.ndarray:  # (n, k, d), (..., C, d) -> (..., n, k, C)
-    """Log-probabilities."""
-    logits = np.einsum("nkd,...cd->...nkc", np.asarray(features), np.asarray(unembedding))
+def answers(features: np.ndarray, heads: np.ndarray) -> np.ndarray:
+    """Log-probabilities.  (n, k, d), (S, C, d) -> (S, n, k, C)"""
+    n, k, d = features.shape
+    logits = features.reshape(-1, d) @ heads.reshape(-1, d).T.astype(features.dtype)
+    logits = np.moveaxis(logits.reshape(n, k, *heads.shape[:2]), 2, 0)
     return logits - np.logaddexp.reduce(logits, axis=-1, keepdims=True)
 
 
-def single(run: Run, tokens: np.ndarray, epoch: int | None = None) -> np.ndarray:
-    """The network as it is.  -> (1, n, k, C)"""
-    return answers(features_of(run, tokens, epoch), weights_of(run, epoch)["embedding"])[None]
-
-
 def fit_laplace(
-    run: Run, fitted_on: np.ndarray, epoch: int | None = None, size: float = 0.0
+    run: Run, fitted_on: np.ndarray, epoch: int | None = None, size: float = SAMPLE_SIZE
 ) -> LastLayer:
     """The last layer's posterior, from the features of clean sequences of seen tasks and pairs.
-    `size` is N; 0: seen pairs times seen tasks. The prior precision is 1, as in the paper."""
-    spec: Any = run.about
-    features = features_of(run, fitted_on, epoch)
+    `size` is N, by default IVON's. The prior precision is the run's weight decay, as in the paper;
+    1 for a run without decay."""
+    params = weights_of(run, epoch)
+    features = features_of(run.about, params, fitted_on)
     return fit_last_layer(
-        np.asarray(weights_of(run, epoch)["embedding"], float),
+        np.asarray(params["embedding"], float),
         features.reshape(-1, features.shape[-1]).astype(float),
-        size or spec.task.sample_size,
-        1.0,
+        size,
+        run.about.optimiser.weight_decay or 1.0,
     )
 
 
 def laplace(
     run: Run,
-    tokens: np.ndarray,
     fitted_on: np.ndarray,
     epoch: int | None = None,
     draws: int = DRAWS,
-    size: float = 0.0,
+    size: float = SAMPLE_SIZE,
     control: bool = False,
-) -> np.ndarray:  # (S, n, k, C)
+) -> Posterior:
     """Draws of the last layer; with `control`, of isotropic noise of the same total variance."""
     layer = fit_laplace(run, fitted_on, epoch, size)
     layer = layer.isotropic() if control else layer
     drawn = layer.draw(draws, np.random.default_rng([run.about.seed, 11]))
-    return answers(features_of(run, tokens, epoch), drawn)
+    return Posterior(run.about, [weights_of(run, epoch)], drawn)
 
 
 def ivon(
-    run: Run,
-    tokens: np.ndarray,
-    epoch: int | None = None,
-    draws: int = DRAWS,
-    control: bool = False,
-) -> np.ndarray:  # (S, n, k, C)
+    run: Run, epoch: int | None = None, draws: int = DRAWS, control: bool = False
+) -> Posterior:
     """Draws of all weights; with `control`, of isotropic noise with the posterior's mean
     variance."""
     spec: Any = run.about
@@ -126,19 +128,20 @@ def ivon(
         flat = np.concatenate([h.ravel() for h in hessian.values()])
         even = 1 / np.mean(1 / (flat + decay)) - decay
         hessian = {name: np.full_like(h, even) for name, h in hessian.items()}
-    found = []
-    for key in jax.random.split(jax.random.key(spec.seed + 11), draws):
-        drawn = draw_gaussian(params, hessian, size, decay, key)
-        found.append(answers(_features(spec, drawn, tokens), drawn["embedding"]))
-    return np.stack(found)
+    keys = jax.random.split(jax.random.key(spec.seed + 11), draws)
+    return _of_networks(spec, [draw_gaussian(params, hessian, size, decay, key) for key in keys])
 
 
-def ensemble(runs: Sequence[Run], tokens: np.ndarray, epoch: int | None = None) -> np.ndarray:
-    """One draw per run; they must have the same task.  -> (S, n, k, C)"""
-    tasks = {(run.about.task, run.about.task.seed) for run in runs}  # type: ignore[attr-defined]
-    if len(tasks) > 1 or next(iter(tasks))[1] < 0:
+def ensemble(runs: Sequence[Run], epoch: int | None = None) -> Posterior:
+    """One draw per run; they must have the same task."""
+    tasks = {run.about.task for run in runs}  # type: ignore[attr-defined]
+    if len(tasks) > 1 or next(iter(tasks)).seed < 0:
         raise SpecError("The runs of an ensemble must share their task: set task.seed.")
-    return np.concatenate([single(run, tokens, epoch) for run in runs])
+    return _of_networks(runs[0].about, [weights_of(run, epoch) for run in runs])
+
+
+def _of_networks(spec: Any, bodies: Sequence[Weights]) -> Posterior:
+    return Posterior(spec, bodies, np.stack([np.asarray(body["embedding"]) for body in bodies]))
 
 
 def measure(logs: np.ndarray, labels: np.ndarray) -> dict[str, float]:

@@ -2,7 +2,7 @@
 and noise make of it, each beside the optimal predictor.
 
 AdamW's posterior is the Laplace approximation of the last layer, fitted at every kept snapshot;
-IVON's is its own, measured at every row.
+IVON's is its own. Both are read at the snapshots, so that no signal has more rows than another.
 """
 
 from __future__ import annotations
@@ -23,9 +23,13 @@ from grokscope.store import Run
 from grokscope.tasks.incontext import add_noise, build_maps, evaluation_sequences
 
 NOISES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
-LEVELS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.7)
-"""An alarm goes off when a signal has fallen by this share of its running maximum."""
+LEVELS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9)
+"""An alarm goes off when a signal has fallen by this share of its largest value so far, or has
+risen so far that its smallest value so far lies this share below it."""
+RULES = tuple((way, level) for way in ("falls", "rises") for level in LEVELS)
 SMOOTHED = 5  # rows
+LEAST_PEAK = 0.005  # nats
+QUESTION = "ood_val"
 SIGNALS = {
     "eu": "EU",
     "tu": "total uncertainty",
@@ -33,7 +37,11 @@ SIGNALS = {
     "parameter_norm": "weight norm",
     "train_loss": "training loss",
 }
-QUESTION = "ood_val"
+COLUMNS = {
+    "eu": f"{QUESTION}_posterior_eu",
+    "tu": f"{QUESTION}_posterior_tu",
+    "entropy": f"{QUESTION}_entropy",
+}
 
 
 @cache
@@ -44,116 +52,143 @@ def sequences(task: MapsSpec) -> dict[str, np.ndarray]:
 def laplace_at(run: Run, epoch: int | None) -> dict[str, float]:
     """A probe: the Laplace posterior of kept weights, on every cell."""
     found: dict[str, float] = {}
-    task: Any = run.about.task  # type: ignore[attr-defined]
-    every = sequences(task)
-    for cell in CELLS:
-        logs = posteriors.laplace(run, every[cell], every["id_train"], epoch)
-        measured = posteriors.measure(logs[:, :, -1], every[cell][:, -1])
+    every = sequences(run.about.task)  # type: ignore[attr-defined]
+    posterior = posteriors.laplace(run, every["id_train"], epoch)
+    logs = posterior.answer(np.concatenate([every[cell] for cell in CELLS]), last=True)[:, :, 0]
+    for cell, part in zip(CELLS, np.split(logs, len(CELLS), axis=1), strict=True):
+        measured = posteriors.measure(part, every[cell][:, -1])
         found |= {f"{cell}_posterior_{name}": value for name, value in measured.items()}
     return found
 
 
 def trace(run: Run) -> pl.DataFrame:
-    """The posterior over training: rows of the curve, or the probe at the snapshots."""
-    kind = run.about.optimiser.kind
-    if kind != "ivon":
-        return take(run, laplace_at)
-    curve = run.curve
-    return curve.select("epoch", *(c for c in curve.columns if "_posterior_" in c))
+    """The curve at the snapshots and at the end, with the posterior there."""
+    kept = [*run.snapshots, int(run.outcome["epochs"])]
+    curve = run.curve.with_columns(pl.col("epoch").cast(int)).filter(pl.col("epoch").is_in(kept))
+    if run.about.optimiser.kind == "ivon":
+        return curve
+    probed = take(run, laplace_at).with_columns(pl.col("epoch").cast(int))
+    return curve.join(probed, on="epoch", how="inner")
 
 
-def smooth(values: np.ndarray, width: int = SMOOTHED) -> np.ndarray:  # (rows,)
-    """Running mean, with the ends repeated."""
-    padded = np.pad(values, (width // 2, width - 1 - width // 2), mode="edge")
-    return np.lib.stride_tricks.sliding_window_view(padded, width).mean(axis=-1)
+def smooth(values: np.ndarray, ahead: int = 0) -> np.ndarray:  # (rows,)
+    """Running mean of five rows, of which `ahead` are still to come; the ends are repeated."""
+    padded = np.pad(values, (SMOOTHED - 1 - ahead, ahead), mode="edge")
+    return np.lib.stride_tricks.sliding_window_view(padded, SMOOTHED).mean(axis=-1)
 
 
-def find_peak(epochs: np.ndarray, values: np.ndarray) -> tuple[float | None, float | None]:
-    """When a smoothed signal is largest, and when it has then fallen to half of that. Without a
-    fall there is no peak, only a rise."""
-    level = smooth(values)
+def find_peak(epochs: np.ndarray, values: np.ndarray, floor: float = 0.0) -> float | None:
+    """When a smoothed signal is largest. Without a later fall to half of that there is no peak,
+    only a rise; nor is there one below the floor."""
+    level = smooth(values, SMOOTHED // 2)
     top = int(level.argmax())
-    after = np.flatnonzero(level[top:] <= level[top] / 2)
-    if top == 0 or not len(after):
-        return None, None
-    return float(epochs[top]), float(epochs[top + after[0]])
+    falls = (level[top:] <= level[top] / 2).any()
+    return float(epochs[top]) if top and falls and level[top] >= floor else None
 
 
 def alarm_times(epochs: np.ndarray, values: np.ndarray) -> list[float | None]:
-    """For each level, when the smoothed signal has first fallen that far below its maximum so far.
-    No label is needed, and no knowledge of what is to come."""
-    level = smooth(values)
-    fallen = 1 - level / np.maximum(np.maximum.accumulate(level), 1e-12)
-    hits = [np.flatnonzero(fallen >= share) for share in LEVELS]
+    """When each of the `RULES` is first met by the smoothed signal. No label is needed, and no
+    knowledge of what is to come."""
+    level = np.maximum(smooth(values), 1e-6)
+    change = {
+        "falls": 1 - level / np.maximum.accumulate(level),
+        "rises": 1 - np.minimum.accumulate(level) / level,
+    }
+    hits = [np.flatnonzero(change[way] >= share) for way, share in RULES]
     return [float(epochs[hit[0]]) if len(hit) else None for hit in hits]
 
 
 def summarise(run: Run) -> Mapping[str, float | None]:
-    rows, curve = trace(run), run.curve
-    grokked = run.outcome["grokked"]["epoch"]
+    rows, grokked = trace(run), run.outcome["grokked"]["epoch"]
     epochs, eu = (rows[c].to_numpy() for c in ("epoch", f"{QUESTION}_posterior_eu_corrected"))
-    peak, collapse = find_peak(epochs, eu)
     chance = 1.5 / run.about.task.modulus  # type: ignore[attr-defined]
-    accuracy = np.interp(
-        epochs, curve["epoch"].to_numpy(), curve[f"{QUESTION}_accuracy"].to_numpy()
-    )
-    before = eu[(accuracy < chance) & (epochs > 0)]
+    usual, peak = _read_peak(rows, QUESTION, chance)
+    half = find_half(run.curve, QUESTION, chance)
+    carried = find_half(run.curve, "ood_train", chance)
+    grows = grokked is not None and usual > 0
     found: dict[str, float | None] = {
         "eu_peak": peak,
-        "eu_collapse": collapse,
-        "peak_first": peak if peak is not None and grokked is not None and peak < grokked else None,
-        "eu_lead": None if peak is None or grokked is None else grokked - peak,
-        "eu_growth": float(eu[-1] / np.median(before)) if len(before) and eu[-1] > 0 else None,
+        "half_grokked": half,
+        "eu_lead": _lead(peak, grokked),
+        "eu_lead_half": _lead(peak, half),
+        "eu_lead_seen_pairs": _lead(_read_peak(rows, "ood_train", chance)[1], carried),
+        "peak_in_vain": None if grokked is not None else float(peak is not None),
+        "eu_growth": float(eu[-1] / usual) if grows else None,
         "eu_early": float(np.median(eu[1 : 1 + max(1, len(eu) // 4)])),
     }
+    found["certainty_early"] = -(found["eu_early"] or 0.0)
     last = rows.row(-1, named=True)
     for cell in CELLS:
         parts = {n: last[f"{cell}_posterior_{n}"] for n in ("tu", "au", "eu_corrected", "accuracy")}
         found |= {f"{cell}_final_{name}": value for name, value in parts.items()}
         found[f"{cell}_eu_share"] = parts["eu_corrected"] / max(parts["tu"], 1e-9)
     for signal in SIGNALS:
-        column = f"{QUESTION}_posterior_{signal}" if signal in ("eu", "tu") else signal
-        column = f"{QUESTION}_entropy" if signal == "entropy" else column
-        source = rows if column in rows.columns else curve
-        times = alarm_times(source["epoch"].to_numpy(), source[column].to_numpy())
+        times = alarm_times(epochs, rows[COLUMNS.get(signal, signal)].to_numpy())
         found |= {f"alarm_{signal}_{place}": time for place, time in enumerate(times)}
-    return found | read_context(run)
+    return found | read_context(run, grokked is not None)
 
 
-def draws(run: Run, tokens: np.ndarray) -> np.ndarray:  # (S, n, k, C)
-    """The run's own posterior on some sequences."""
-    task: Any = run.about.task  # type: ignore[attr-defined]
-    if run.about.optimiser.kind == "ivon":
-        return posteriors.ivon(run, tokens, draws=16)
-    return posteriors.laplace(run, tokens, sequences(task)["id_train"])
-
-
-def read_context(run: Run) -> dict[str, float | None]:
-    """Accuracy, AU and EU of the final weights for each number of examples in context, and at the
-    last question for each share of wrong labels; the optimum's beside them."""
-    task: Any = run.about.task  # type: ignore[attr-defined]
-    tokens = sequences(task)[QUESTION]
-    logs, labels = draws(run, tokens), tokens[:, 2::3]
-    found: dict[str, float | None] = {}
-    for k in range(task.triples):
-        measured = posteriors.measure(logs[:, :, k], labels[:, k])
-        for name in ("accuracy", "au", "eu_corrected"):
-            found[f"context_{k}_{name}"] = measured[name]
-    uncertain, right = (
-        np.array([found[f"context_{k}_{name}"] for k in range(task.triples)], float)
-        for name in ("eu_corrected", "accuracy")
+def _read_peak(rows: pl.DataFrame, cell: str, chance: float) -> tuple[float, float | None]:
+    """Median EU while accuracy is at chance (0 if it never is), and the step of EU's peak."""
+    epochs, eu, accuracy = (
+        rows[column].to_numpy()
+        for column in ("epoch", f"{cell}_posterior_eu_corrected", f"{cell}_accuracy")
     )
-    found["context_peak"] = float(uncertain.argmax())
-    found["context_gain"] = float(right[-1] - right[1])
+    before = eu[(accuracy < chance) & (epochs > 0)]
+    usual = float(np.median(before)) if len(before) else 0.0
+    return usual, find_peak(epochs, eu, max(LEAST_PEAK, 3 * usual))
+
+
+def _lead(peak: float | None, then: float | None) -> float | None:
+    """The part of the wait that is left at the peak; -1 without a peak, None without an end."""
+    if then is None:
+        return None
+    return -1.0 if peak is None else 1 - peak / then
+
+
+def find_half(curve: pl.DataFrame, cell: str, chance: float) -> float | None:
+    """The other grok time: when accuracy first has half of its final value. None where that is not
+    above chance."""
+    accuracy = smooth(curve[f"{cell}_accuracy"].to_numpy())
+    half = accuracy[-1] / 2
+    return float(curve["epoch"][int((accuracy >= half).argmax())]) if half > chance else None
+
+
+def read_context(run: Run, grokked: bool) -> dict[str, float | None]:
+    """Accuracy, AU and EU of the final weights for each number of examples in context, and at the
+    last question for each share of wrong labels. What claims look at is None for a run that did
+    not generalise: it answers at random."""
+    task: Any = run.about.task  # type: ignore[attr-defined]
+    every = sequences(task)
+    posterior = (
+        posteriors.ivon(run, draws=16)
+        if run.about.optimiser.kind == "ivon"
+        else posteriors.laplace(run, every["id_train"])
+    )
+    logs, labels = posterior.answer(every[QUESTION]), every[QUESTION][:, 2::3]
+    places = {
+        f"context_{k}": posteriors.measure(logs[:, :, k], labels[:, k]) for k in range(task.triples)
+    }
     for noise in NOISES:
         noisy = disturb(task, noise)
-        measured = posteriors.measure(draws(run, noisy)[:, :, -1], noisy[:, -1])
-        for name in ("accuracy", "au", "eu_corrected"):
-            found[f"noise_{noise:g}_{name}"] = measured[name]
-    for name in ("au", "eu_corrected"):
-        values = [found[f"noise_{noise:g}_{name}"] for noise in NOISES]
-        found[f"noise_slope_{name}"] = float(np.polyfit(NOISES, np.array(values, float), 1)[0])
-    return found
+        answered = posterior.answer(noisy, last=True)[:, :, 0]
+        places[f"noise_{noise:g}"] = posteriors.measure(answered, noisy[:, -1])
+    names = ("accuracy", "au", "eu_corrected")
+    found: dict[str, float | None] = {
+        f"{place}_{name}": measured[name] for place, measured in places.items() for name in names
+    }
+
+    def along(sweep: str, name: str) -> np.ndarray:
+        return np.array([m[name] for place, m in places.items() if place.startswith(sweep)])
+
+    claimed = {
+        "context_peak": along("context", "eu_corrected").argmax(),
+        "context_gain": along("context", "accuracy")[-1] - along("context", "accuracy")[1],
+        "context_fall_au": along("context", "au")[1] - along("context", "au")[-1],
+    }
+    for name in names:
+        claimed[f"noise_slope_{name}"] = np.polyfit(NOISES, along("noise", name), 1)[0]
+    return found | {name: float(value) if grokked else None for name, value in claimed.items()}
 
 
 def disturb(task: MapsSpec, noise: float) -> np.ndarray:
