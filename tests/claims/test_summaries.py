@@ -58,6 +58,7 @@ def test_another_run_or_other_code_is_read_again(runs, monkeypatch):
     monkeypatch.setattr(summaries, "_hash_package", lambda: "other")
     ask(runs[:1], steps)
     assert len(CALLS) == 3
+    assert len(list((runs[0].path / "probes").glob("summary-*"))) == 1  # what is old is gone
 
 
 def test_what_is_damaged_is_read_again(runs):

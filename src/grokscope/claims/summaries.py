@@ -62,6 +62,8 @@ def summarise(functions: Sequence[Summarise], run: Run) -> Summary:
         pl.DataFrame([found], strict=False).write_parquet(buffer := io.BytesIO())
         with contextlib.suppress(OSError):  # somebody else's store may be read-only
             make_directory(path.parent)
+            for old in path.parent.glob("summary-*.parquet"):
+                old.unlink(missing_ok=True)
             write_file(path, buffer.getvalue())
     return found
 
