@@ -46,9 +46,16 @@ def draw_times(evidence: Evidence) -> list[Panel]:
 def _stacks(evidence: Evidence, plots: Callable[[ArmRuns], Sequence[Curves]]) -> list[Panel]:
     """A panel of curves for each arm whose curves were kept."""
     kept = evidence.study.curve_arms
+    several = len(list(present(evidence))) > 1
     stacks = [
-        Stack(arm.name, sample, arm, plots(arm), ("fitted", EVENT))
-        for _, sample in present(evidence)
+        Stack(
+            f"{arm.name}, {regime}" if several else arm.name,
+            sample,
+            arm,
+            plots(arm),
+            ("fitted", EVENT),
+        )
+        for regime, sample in present(evidence)
         for arm in sample.arms.values()
         if arm.name in kept
     ]
