@@ -10,6 +10,7 @@ import pytest
 import grokscope as gs
 import tiny_paper
 from grokscope.claims import summaries
+from grokscope.store import files
 
 CALLS: list[str] = []
 
@@ -67,6 +68,14 @@ def test_what_is_damaged_is_read_again(runs):
     kept.write_bytes(b"PAR1 of nothing")
     assert ask(runs[:1], steps)[0]["steps"] == 7
     assert len(CALLS) == 2
+
+
+def test_a_store_that_cannot_be_written_is_read_all_the_same(runs, monkeypatch):
+    def refuse(self, path, data, mode):
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(files.Disk, "create", refuse)
+    assert ask(runs[:1], steps)[0]["steps"] == 7
 
 
 def test_closures_are_never_kept(runs):

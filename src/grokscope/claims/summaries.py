@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 import grokscope
-from grokscope.store.files import make_directory, read_bytes, write_file
+from grokscope.store.files import make_directory, read_bytes, replace_file
 from grokscope.store.provenance import count_cores
 from grokscope.store.run import OUTCOME, PROBES
 
@@ -64,7 +64,7 @@ def summarise(functions: Sequence[Summarise], run: Run) -> Summary:
             make_directory(path.parent)
             for old in path.parent.glob("summary-*.parquet"):
                 old.unlink(missing_ok=True)
-            write_file(path, buffer.getvalue())
+            replace_file(path, buffer.getvalue())
     return found
 
 

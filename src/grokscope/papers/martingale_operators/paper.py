@@ -55,13 +55,13 @@ def _say_factors(table: Tables) -> str:
         found = {c: middle(arm, f"dirac_{c}") / middle(arm, c) for c in DEFINITIONS}
         best = max(found, key=lambda c: found[c])
         others = ", ".join(f"{DEFINITIONS[c]} gives {found[c]:.2g}" for c in SHOWN if c != best)
-        rivals = " and ".join(
+        rivals = ", ".join(
             f"{middle(arm, f'dirac_{best}') / middle(arm, f'{prefix}_{best}'):.0f} for {words}"
             for prefix, words in RIVALS.items()
         )
         parts.append(
             f"On {regime} at most {found[best]:.0f} times, by {DEFINITIONS[best]} (the paper: "
-            f"{claimed:.0f}); {others}. In that best case it is {rivals}."
+            f"{claimed:.0f}); {others}. By that most favourable distance it is {rivals}."
         )
     if not parts:
         return NOT_RUN
