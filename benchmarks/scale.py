@@ -2,8 +2,8 @@
 
     python -m benchmarks.scale 10000 100000
 
-Entries have a spec and an outcome of their own and share the other files by links: listings read no
-more. The store is made in a temporary directory and removed.
+Entries have a spec, an outcome and a provenance of their own and share the large files by links:
+listings read no more. The store is made in a temporary directory and removed.
 """
 
 from __future__ import annotations
@@ -42,10 +42,11 @@ def multiply(like: Run, seeds: range) -> None:
         folder.mkdir()
         if seed % MOST_LINKS == 0:
             source = folder
-        for name in (CURVE, WEIGHTS, PROVENANCE):
+        for name in (CURVE, WEIGHTS):
             (shutil.copyfile if source == folder else os.link)(
                 (like.path if source == folder else source) / name, folder / name
             )
+        shutil.copyfile(like.path / PROVENANCE, folder / PROVENANCE)
         write_json(folder / SPEC, spec.to_dict())
         write_json(folder / OUTCOME, outcome, sealed=True)
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import grokscope as gs
-from grokscope.spec import MaskSpec, from_dict, from_toml, to_dict, to_toml
+from grokscope.spec import MaskSpec, fields, from_dict, from_toml, to_dict, to_toml
 
 
 def test_identity_is_pinned():
@@ -261,6 +261,21 @@ def test_equal_numbers_are_the_same_run():
 def test_specs_are_frozen():
     with pytest.raises(dataclasses.FrozenInstanceError):
         gs.RunSpec().seed = 3  # type: ignore[misc]
+
+
+def test_every_default_is_within_its_limits():
+    """A field at its default is not checked again when a spec is made."""
+    seen, sections = 0, list(gs.KINDS.values())
+    for cls in sections:
+        for item in dataclasses.fields(cls):
+            hint = fields.field_types(cls)[item.name]
+            if fields.is_section(hint):
+                sections.append(hint)
+            elif item.default is not dataclasses.MISSING and "only" not in item.metadata:
+                fields.check(item.default, hint, item.name)
+                fields._check_limits(None, item, item.default, item.name, "")
+                seen += 1
+    assert seen > 100
 
 
 def test_recipes_are_valid_and_suggested():

@@ -220,10 +220,14 @@ def check(value: Any, hint: Any, where: str) -> None:
     if is_section(hint):
         if not isinstance(value, hint):
             raise SpecError(f"{where} must be a {hint.__name__}, not {show(value)}.")
+        hints = field_types(hint)
         for item in dataclasses.fields(value):
-            path = f"{where}.{item.name}" if where else item.name
             given = getattr(value, item.name)
-            check(given, field_types(hint)[item.name], path)
+            standard = item.default
+            if type(given) is type(standard) and given == standard and "only" not in item.metadata:
+                continue  # as most are, and every run that is read passes through here
+            path = f"{where}.{item.name}" if where else item.name
+            check(given, hints[item.name], path)
             if item.metadata:
                 _check_limits(value, item, given, path, where)
         if hasattr(value, "check"):

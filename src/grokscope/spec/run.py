@@ -217,7 +217,7 @@ class RunSpec(Spec):
             kept = PriorSpec()
             if spec.interventions.frozen_attention == "teacher":  # then the teacher still matters
                 kept = PriorSpec(teacher=spec.prior.teacher, teacher_view=spec.prior.teacher_view)
-            spec = dataclasses.replace(spec, prior=kept)
+            spec = dataclasses.replace(spec, prior=kept) if spec.prior != kept else spec
         result = differences(spec)
         for section, name in (("task", "rule"), ("task", "source"), *OWN_PARTS):
             part = result.get(section, {})

@@ -17,13 +17,14 @@ from grokscope.pages.book import Book
 from grokscope.pages.paper import render_markdown
 from grokscope.papers import find_paper
 from grokscope.papers.epistemic_icl import comparison, quantities, theory_page
+from grokscope.papers.epistemic_icl.decay import SHRUNK, decay_arms
 from grokscope.papers.epistemic_icl.judgements import AlarmLead, lead_of
-from grokscope.papers.epistemic_icl.settings import ADAMW, FEW_ADAMW, FEW_IVON, IVON
-from grokscope.papers.epistemic_icl.studies import SHRUNK, STUDIES, decay_arms
+from grokscope.papers.epistemic_icl.settings import ADAMW, BOTH, FEW_ADAMW, FEW_IVON, IVON
 from small_incontext import IVON as BY_IVON
 from small_incontext import SMALL
 
 ROOT = Path(__file__).parents[3]
+STUDIES = find_paper("epistemic-icl").studies
 
 
 def test_the_plan():
@@ -120,7 +121,8 @@ def fabricate(name, grokked, eu, norm):
     for place, end in enumerate(grokked):
         row = {"status": "finished", "grokked": end, "memorised": 10}
         for rule in range(len(quantities.RULES)):
-            row |= {f"alarm_eu_{rule}": eu[place], f"alarm_parameter_norm_{rule}": norm[place]}
+            row[f"ood_val_alarm_eu_{rule}"] = eu[place]
+            row[f"ood_val_alarm_parameter_norm_{rule}"] = norm[place]
         rows.append(row)
     return ArmRuns(name, (SMALL,) * len(rows), tuple(rows))
 
@@ -130,12 +132,12 @@ def test_the_alarm_is_judged():
     many = fabricate("many", [100] * 5, [40, 50, 45, 50, 55], [90, 95, 90, 85, 95])
     few = fabricate("few", [None] * 5, [None] * 5, [None] * 5)
     sample = Sample(setting, {"many": many, "few": few})
-    finding = AlarmLead("eu", "parameter_norm").judge(sample)
+    finding = AlarmLead(BOTH, "eu", "parameter_norm").judge(sample)
     assert finding.ruling == "supported"
     assert finding.estimate.value == pytest.approx(0.45, abs=0.05)
-    assert AlarmLead("eu", least=0.8).judge(sample).ruling == "smaller than claimed"
+    assert AlarmLead(BOTH, "eu", least=0.8).judge(sample).ruling == "smaller than claimed"
     alone = Sample(setting, {"few": few})
-    assert AlarmLead("eu").judge(alone).ruling == "untestable"
+    assert AlarmLead(BOTH, "eu").judge(alone).ruling == "untestable"
 
 
 def test_runs_are_read_and_drawn(finished, monkeypatch):
@@ -160,8 +162,10 @@ def test_runs_are_read_and_drawn(finished, monkeypatch):
     rows = tables.runs.to_dicts()
     assert len(rows) == 2
     for row in rows:
-        assert row["context_peak"] is None  # forty steps do not generalise
-        assert row["eu_lead"] is None
+        for cell in ("ood_train", "ood_val"):
+            assert row[f"{cell}_context_peak"] is None  # forty steps do not generalise
+            assert row[f"{cell}_eu_lead"] is None
+            assert row[f"{cell}_noise_0_accuracy"] == row[f"{cell}_final_accuracy"]
         assert row["ood_val_final_tu"] == pytest.approx(
             row["ood_val_final_au"] + row["ood_val_final_eu_corrected"], abs=0.1
         )
@@ -192,7 +196,7 @@ def test_posteriors_are_compared(finished):
 
 
 def test_the_optimum_answers_the_same_questions():
-    table = quantities.optimum(SMALL.task)
+    table = quantities.optimum(SMALL.task, "ood_val")
     every = table.filter(prior="all tasks", sweep="context")
     assert every["at"].to_list() == [0, 1, 2, 3]
     assert every["accuracy"][3] > 0.8

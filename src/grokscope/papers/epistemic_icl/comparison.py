@@ -12,8 +12,15 @@ import polars as pl
 from grokscope.claims.studies import Annex, Planned
 from grokscope.papers.epistemic_icl import posteriors
 from grokscope.papers.epistemic_icl.posteriors import Posterior
-from grokscope.papers.epistemic_icl.quantities import LEAST_PEAK, QUESTION, find_peak, sequences
-from grokscope.papers.epistemic_icl.settings import ADAMW, IVON, main_arms, settings
+from grokscope.papers.epistemic_icl.quantities import LEAST_PEAK, find_peak, sequences
+from grokscope.papers.epistemic_icl.settings import (
+    ADAMW,
+    IVON,
+    QUESTIONS,
+    Question,
+    main_arms,
+    settings,
+)
 from grokscope.spec.incontext import CELLS
 from grokscope.store import Run
 
@@ -36,8 +43,12 @@ def tabulate(runs: Sequence[tuple[Planned, Run]], store: Any) -> Mapping[str, pl
         for epoch in shared
         for row in _measure(posteriors.ensemble(members, epoch), every)
     ]
-    ends = [{"seed": r.about.seed, "grokked": r.outcome["grokked"]["epoch"]} for r in members]
-    schema = {"seed": pl.Int64, "grokked": pl.Float64}
+    events = [question.event.column for question in QUESTIONS]
+    ends = [
+        {"seed": run.about.seed, **{event: run.outcome[event]["epoch"] for event in events}}
+        for run in members
+    ]
+    schema = {"seed": pl.Int64, **dict.fromkeys(events, pl.Float64)}
     return {
         "final": final,
         "ensemble": pl.DataFrame(trace),
@@ -72,21 +83,31 @@ def _final(
         yield "ensemble of AdamW's seeds", posteriors.ensemble(by_arm[ADAMW])
 
 
-def _state_ensemble(trace: pl.DataFrame, members: pl.DataFrame) -> str:
-    """When the seeds disagree most, beside when they generalise: an alarm that needs no
-    posterior."""
+def _state_ensemble(trace: pl.DataFrame, members: pl.DataFrame, question: Question) -> list[str]:
+    """The ensemble over training in one cell: when the seeds disagree most, beside when they
+    generalise. An alarm that needs no posterior."""
+    trace = trace.filter(cell=question.cell)
     peak = find_peak(trace["epoch"].to_numpy(), trace["eu_corrected"].to_numpy(), LEAST_PEAK)
-    ends = members["grokked"].drop_nulls().to_numpy()
+    ends = members[question.event.column].drop_nulls().to_numpy()
     when = f"peaks at step {peak:,.0f}" if peak is not None else "has no peak"
     median = f", at step {np.median(ends):,.0f} in the median" if len(ends) else ""
-    return (
+    return [
+        f"## The ensemble over training, {question.words}",
+        "",
         f"Disagreement between the seeds (EU of the ensemble) {when}; {len(ends)} of "
-        f"{len(members)} seeds generalise{median}."
-    )
+        f"{len(members)} seeds generalise{median}.",
+        "",
+        "| step | accuracy | AU | EU |",
+        "|---|---|---|---|",
+        *(
+            f"| {r['epoch']:,} | {r['accuracy']:.3f} | {r['au']:.3f} | {r['eu_corrected']:.3f} |"
+            for r in trace.to_dicts()
+        ),
+        "",
+    ]
 
 
 def render(tables: Mapping[str, pl.DataFrame], about: Mapping[str, Any]) -> tuple[str, dict]:
-    final, trace = tables["final"].to_dicts(), tables["ensemble"].filter(cell=QUESTION)
     lines = [
         "# Posteriors compared",
         "",
@@ -100,20 +121,14 @@ def render(tables: Mapping[str, pl.DataFrame], about: Mapping[str, Any]) -> tupl
             f"| {row['posterior']} | {row['cell']} | "
             + " | ".join(f"{row[name]:.3f}" for name in SHOWN)
             + " |"
-            for row in final
+            for row in tables["final"].to_dicts()
         ),
         "",
-        "## The ensemble over training, unseen tasks and pairs",
-        "",
-        _state_ensemble(trace, tables["members"]),
-        "",
-        "| step | accuracy | AU | EU |",
-        "|---|---|---|---|",
         *(
-            f"| {r['epoch']:,} | {r['accuracy']:.3f} | {r['au']:.3f} | {r['eu_corrected']:.3f} |"
-            for r in trace.to_dicts()
+            line
+            for question in QUESTIONS
+            for line in _state_ensemble(tables["ensemble"], tables["members"], question)
         ),
-        "",
         f"{about['runs']} runs, {about['minutes']} minutes of training.",
         "",
     ]

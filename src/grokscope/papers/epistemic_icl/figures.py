@@ -14,7 +14,8 @@ from grokscope.draw import theme
 from grokscope.draw.evidence import Curves, Stack, present
 from grokscope.draw.marks import Rows, inline
 from grokscope.draw.words import count_runs
-from grokscope.papers.epistemic_icl.quantities import NOISES, QUESTION, RULES, SIGNALS, optimum
+from grokscope.papers.epistemic_icl.quantities import NOISES, RULES, SIGNALS, optimum
+from grokscope.papers.epistemic_icl.settings import BOTH, QUESTIONS, Question
 
 ACCURACIES = {
     "id_train_accuracy": "seen tasks",
@@ -25,8 +26,9 @@ ACCURACIES = {
 COLOURS = dict(
     zip(ACCURACIES, (theme.TRAIN, theme.ARMS[6], theme.ARMS[1], theme.TEST), strict=True)
 )
-UNCERTAINTY = {f"{QUESTION}_posterior_eu_corrected": "EU", f"{QUESTION}_posterior_au": "AU"}
-SPREAD = dict(zip(UNCERTAINTY, (theme.ARMS[2], theme.ARMS[4]), strict=True))
+EU = {"ood_train_posterior_eu_corrected": "EU, new tasks", "ood_val_posterior_eu_corrected": "both"}
+AU = {"ood_train_posterior_au": "AU, new tasks", "ood_val_posterior_au": "both"}
+SPREAD = dict(zip((*EU, *AU), 2 * (theme.ARMS[1], theme.TEST), strict=True))
 REFERENCE = {"all tasks": "optimum, all tasks", "seen tasks": "optimum, seen tasks"}
 
 
@@ -40,13 +42,14 @@ def draw_trajectories(evidence: Evidence) -> list[Panel]:
     stacks = []
     for _, sample in present(evidence):
         for arm in sample.arms.values():
-            best = optimum(arm.spec.task).filter(prior="all tasks", sweep="context")
+            best = optimum(arm.spec.task, BOTH.cell).filter(prior="all tasks", sweep="context")
             plots = (
                 Curves(ACCURACIES, 110, COLOURS, limit=float(best["accuracy"][-1])),
-                Curves(UNCERTAINTY, 70, SPREAD, shared=False),
+                Curves(EU, 70, SPREAD, shared=False),
+                Curves(AU, 70, SPREAD, shared=False),
                 Curves({"parameter_norm": "Weight norm"}),
             )
-            stacks.append(Stack(arm.name, sample, arm, plots))
+            stacks.append(Stack(arm.name, sample, arm, plots, ("memorised", "carried", "grokked")))
     return charts.draw_stacks(evidence, stacks)
 
 
@@ -56,29 +59,39 @@ def median(arm: ArmRuns, column: str) -> float:
     return float(np.median(known)) if len(known) else float("nan")
 
 
+def asked(sample: Sample) -> list[Question]:
+    """The cells that some run has generalised to; the paper's if there is none."""
+    arms = sample.arms.values()
+    return [q for q in QUESTIONS if any(np.isfinite(a.times(q.event)).any() for a in arms)] or [
+        BOTH
+    ]
+
+
 def draw_sweep(evidence: Evidence, sweep: str, places: list[float], title: str) -> list[Panel]:
     """Accuracy, AU and EU against what is swept: medians over seeds of each arm, and the optimum:
     its total uncertainty is drawn with the networks' AU."""
     panels = []
     for _, sample in present(evidence):
-        reference = optimum(task_of(sample)).filter(sweep=sweep)
-        for column, name in (("accuracy", "accuracy"), ("au", "AU"), ("eu_corrected", "EU")):
-            rows: Rows = [
-                {"at": at, "value": median(arm, f"{sweep}_{at:g}_{column}"), "who": arm.name}
-                for arm in sample.arms.values()
-                for at in places
-            ]
-            if column != "eu_corrected":
-                rows += [
-                    {
-                        "at": row["at"],
-                        "value": row["accuracy" if column == "accuracy" else "tu"],
-                        "who": REFERENCE[row["prior"]],
-                    }
-                    for row in reference.to_dicts()
+        for cell, words, *_ in asked(sample):
+            reference = optimum(task_of(sample), cell).filter(sweep=sweep)
+            for column, name in (("accuracy", "accuracy"), ("au", "AU"), ("eu_corrected", "EU")):
+                rows: Rows = [
+                    {"at": at, "value": median(arm, f"{cell}_{sweep}_{at:g}_{column}"), "who": n}
+                    for n, arm in sample.arms.items()
+                    for at in places
                 ]
-            rows = [row for row in rows if np.isfinite(row["value"])]
-            panels.append(Panel(name, _lines(rows, title, name), count_runs(sample)))
+                if column != "eu_corrected":
+                    rows += [
+                        {
+                            "at": row["at"],
+                            "value": row["accuracy" if column == "accuracy" else "tu"],
+                            "who": REFERENCE[row["prior"]],
+                        }
+                        for row in reference.to_dicts()
+                    ]
+                rows = [row for row in rows if np.isfinite(row["value"])]
+                chart = _lines(rows, title, name)
+                panels.append(Panel(f"{name}, {words}", chart, count_runs(sample)))
     return panels
 
 
@@ -128,9 +141,11 @@ def draw_map(evidence: Evidence) -> list[Panel]:
             ):
                 cells: Rows = []
                 for arm in arms:
-                    value, task = median(arm, column), arm.spec.task
-                    best = optimum(task).filter(prior="all tasks", sweep="context")["accuracy"][-1]
-                    note = f" of {best:.2f}" if "accuracy" in column else ""
+                    value, task, note = median(arm, column), arm.spec.task, ""
+                    if "accuracy" in column:
+                        best = optimum(task, column[: -len("_final_accuracy")])
+                        best = best.filter(prior="all tasks", sweep="context")
+                        note = f" of {best['accuracy'][-1]:.2f}"
                     known = np.isfinite(value)
                     cells.append(
                         {
@@ -150,14 +165,14 @@ def draw_alarms(evidence: Evidence) -> list[Panel]:
     does not learn and has no alarm."""
     return [
         Panel(
-            f"{arm.name}: a signal {way}",
+            f"{arm.name}: a signal {way}, {words}",
             _lines(
                 [
                     {"at": level, "value": float(np.isfinite(found).mean()), "who": words}
                     for signal, words in SIGNALS.items()
                     for place, (each, level) in enumerate(RULES)
                     if each == way
-                    for found in [arm.times(f"alarm_{signal}_{place}")]
+                    for found in [arm.times(f"{cell}_alarm_{signal}_{place}")]
                 ],
                 "Share by which it does",
                 "Share of runs",
@@ -165,6 +180,7 @@ def draw_alarms(evidence: Evidence) -> list[Panel]:
             count_runs(sample),
         )
         for _, sample in present(evidence)
+        for cell, words, *_ in asked(sample)
         for arm in sample.arms.values()
         for way in ("falls", "rises")
     ]

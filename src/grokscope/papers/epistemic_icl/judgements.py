@@ -13,7 +13,7 @@ from grokscope.claims.evidence import Sample
 from grokscope.claims.judgements import Interest, settle, state_rule, untestable
 from grokscope.claims.verdicts import Finding, PerSeed
 from grokscope.papers.epistemic_icl.quantities import RULES, SIGNALS
-from grokscope.papers.epistemic_icl.settings import GENERALISE, MEMORISE
+from grokscope.papers.epistemic_icl.settings import MEMORISE, Question
 
 FALSE_ALARMS = 0.2
 
@@ -26,6 +26,7 @@ class AlarmLead:
     alarms. The lead is the part of a run's wait that is left: 1 - alarm / generalisation, 0 for
     runs that it misses, or tells of falsely or too late."""
 
+    question: Question
     signal: str
     rival: str = ""
     least: float = 0.0
@@ -38,8 +39,8 @@ class AlarmLead:
     def describe(self) -> str:
         less = f", minus that of {SIGNALS[self.rival]}" if self.rival else ""
         return (
-            f"Mean lead over the runs that generalise of an alarm on {SIGNALS[self.signal]}{less}, "
-            "of a seed, as a share of the wait; the median over seeds with bounds by the sign "
+            f"Mean lead of an alarm on {SIGNALS[self.signal]}{less}, over the runs of a seed that "
+            "generalise, as a share of the wait; the median over seeds with bounds by the sign "
             "test. For each seed the alarm's rule (fall or rise, and by how much) is the one with "
             f"the longest lead on the other seeds among those that at most {FALSE_ALARMS:.0%} of "
             "their runs raise falsely: without generalising, or before memorising. "
@@ -52,10 +53,10 @@ class AlarmLead:
     def judge(self, sample: Sample) -> Finding:
         times, memorised = (
             np.stack([sample.times(name, event) for name in sample.arms])
-            for event in (GENERALISE, MEMORISE)
+            for event in (self.question.event, MEMORISE)
         )  # (arms, seeds); NaN for runs that failed
         happened, ended = np.isfinite(times), ~np.isnan(times)
-        count = f"{happened.sum()} of {ended.sum()} generalise to unseen tasks"
+        count = f"{happened.sum()} of {ended.sum()} generalise to {self.question.words}"
         if (happened == ended).all() or not happened.any():
             return untestable(f"{count}: there is nothing to tell apart")
         remark, numbers = [count], np.zeros(times.shape[1])
@@ -64,7 +65,10 @@ class AlarmLead:
                 continue
             alarms = np.stack(
                 [
-                    [arm.times(f"alarm_{signal}_{place}") for arm in sample.arms.values()]
+                    [
+                        arm.times(f"{self.question.cell}_alarm_{signal}_{place}")
+                        for arm in sample.arms.values()
+                    ]
                     for place in range(len(RULES))
                 ]
             )  # (rules, arms, seeds)

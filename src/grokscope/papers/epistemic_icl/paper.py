@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 from grokscope.claims.studies import Paper
-from grokscope.papers.epistemic_icl import comparison, theory_page
+from grokscope.papers.epistemic_icl import (
+    alarm,
+    comparison,
+    context,
+    decay,
+    diversity,
+    noise,
+    theory_page,
+    trajectories,
+)
 from grokscope.papers.epistemic_icl.quantities import summarise
 from grokscope.papers.epistemic_icl.settings import REGIMES
-from grokscope.papers.epistemic_icl.studies import STUDIES
 
 PAPER = Paper(
     name="epistemic-icl",
@@ -19,7 +27,9 @@ PAPER = Paper(
     "are: a signal that needs no labels. Here every network stands beside the optimal predictor, "
     "which enumerates all tasks. The linear theory and the audit of figure 6 have a page of their "
     "own, docs/epistemic-icl-theory.md.",
-    studies=STUDIES,
+    studies=tuple(
+        module.STUDY for module in (trajectories, diversity, context, noise, decay, alarm)
+    ),
     regimes=REGIMES,
     deviations=(
         "Laptop scale is p = 7 with 30 of 49 tasks, 60 % of the pairs, 16 triples, two layers of "

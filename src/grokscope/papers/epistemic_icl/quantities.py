@@ -7,7 +7,7 @@ IVON's is its own. Both are read at the snapshots, so that no signal has more ro
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
@@ -16,6 +16,7 @@ import polars as pl
 
 from grokscope.papers.epistemic_icl import posteriors
 from grokscope.papers.epistemic_icl.optimal import predict_optimally
+from grokscope.papers.epistemic_icl.settings import QUESTIONS
 from grokscope.probes import take
 from grokscope.spec import MapsSpec
 from grokscope.spec.incontext import CELLS
@@ -29,7 +30,6 @@ risen so far that its smallest value so far lies this share below it."""
 RULES = tuple((way, level) for way in ("falls", "rises") for level in LEVELS)
 SMOOTHED = 5  # rows
 LEAST_PEAK = 0.005  # nats
-QUESTION = "ood_val"
 SIGNALS = {
     "eu": "EU",
     "tu": "total uncertainty",
@@ -37,11 +37,7 @@ SIGNALS = {
     "parameter_norm": "weight norm",
     "train_loss": "training loss",
 }
-COLUMNS = {
-    "eu": f"{QUESTION}_posterior_eu",
-    "tu": f"{QUESTION}_posterior_tu",
-    "entropy": f"{QUESTION}_entropy",
-}
+IN_CELL = {"eu": "posterior_eu", "tu": "posterior_tu", "entropy": "entropy"}  # measured by cell
 
 
 @cache
@@ -99,33 +95,45 @@ def alarm_times(epochs: np.ndarray, values: np.ndarray) -> list[float | None]:
 
 
 def summarise(run: Run) -> Mapping[str, float | None]:
-    rows, grokked = trace(run), run.outcome["grokked"]["epoch"]
-    epochs, eu = (rows[c].to_numpy() for c in ("epoch", f"{QUESTION}_posterior_eu_corrected"))
-    chance = 1.5 / run.about.task.modulus  # type: ignore[attr-defined]
-    usual, peak = _read_peak(rows, QUESTION, chance)
-    half = find_half(run.curve, QUESTION, chance)
-    carried = find_half(run.curve, "ood_train", chance)
-    grows = grokked is not None and usual > 0
-    found: dict[str, float | None] = {
-        "eu_peak": peak,
-        "half_grokked": half,
-        "eu_lead": _lead(peak, grokked),
-        "eu_lead_half": _lead(peak, half),
-        "eu_lead_seen_pairs": _lead(_read_peak(rows, "ood_train", chance)[1], carried),
-        "peak_in_vain": None if grokked is not None else float(peak is not None),
-        "eu_growth": float(eu[-1] / usual) if grows else None,
-        "eu_early": float(np.median(eu[1 : 1 + max(1, len(eu) // 4)])),
-    }
-    found["certainty_early"] = -(found["eu_early"] or 0.0)
+    rows = trace(run)
+    found: dict[str, float | None] = {}
     last = rows.row(-1, named=True)
     for cell in CELLS:
         parts = {n: last[f"{cell}_posterior_{n}"] for n in ("tu", "au", "eu_corrected", "accuracy")}
         found |= {f"{cell}_final_{name}": value for name, value in parts.items()}
         found[f"{cell}_eu_share"] = parts["eu_corrected"] / max(parts["tu"], 1e-9)
+    sweep = open_sweeps(run)
+    for cell, _, event, _ in QUESTIONS:
+        then = run.outcome[event.column]["epoch"]
+        read = read_wait(run, rows, cell, then) | sweep(cell, then is not None)
+        found |= {f"{cell}_{name}": value for name, value in read.items()}
+    return found
+
+
+def read_wait(
+    run: Run, rows: pl.DataFrame, cell: str, then: float | None
+) -> dict[str, float | None]:
+    """EU in a cell before and after it is generalised to (`then`), and when each alarm goes off."""
+    chance = 1.5 / run.about.task.modulus  # type: ignore[attr-defined]
+    epochs, eu = (rows[c].to_numpy() for c in ("epoch", f"{cell}_posterior_eu_corrected"))
+    usual, peak = _read_peak(rows, cell, chance)
+    half = find_half(run.curve, cell, chance)
+    early = float(np.median(eu[1 : 1 + max(1, len(eu) // 4)]))
+    found: dict[str, float | None] = {
+        "eu_peak": peak,
+        "half_grokked": half,
+        "eu_lead": _lead(peak, then),
+        "eu_lead_half": _lead(peak, half),
+        "peak_in_vain": None if then is not None else float(peak is not None),
+        "eu_growth": float(eu[-1] / usual) if then is not None and usual > 0 else None,
+        "eu_early": early,
+        "certainty_early": -early,
+    }
     for signal in SIGNALS:
-        times = alarm_times(epochs, rows[COLUMNS.get(signal, signal)].to_numpy())
+        column = f"{cell}_{IN_CELL[signal]}" if signal in IN_CELL else signal
+        times = alarm_times(epochs, rows[column].to_numpy())
         found |= {f"alarm_{signal}_{place}": time for place, time in enumerate(times)}
-    return found | read_context(run, grokked is not None)
+    return found
 
 
 def _read_peak(rows: pl.DataFrame, cell: str, chance: float) -> tuple[float, float | None]:
@@ -154,10 +162,10 @@ def find_half(curve: pl.DataFrame, cell: str, chance: float) -> float | None:
     return float(curve["epoch"][int((accuracy >= half).argmax())]) if half > chance else None
 
 
-def read_context(run: Run, grokked: bool) -> dict[str, float | None]:
-    """Accuracy, AU and EU of the final weights for each number of examples in context, and at the
-    last question for each share of wrong labels. What claims look at is None for a run that did
-    not generalise: it answers at random."""
+def open_sweeps(run: Run) -> Callable[[str, bool], dict[str, float | None]]:
+    """Reads, cell by cell, accuracy, AU and EU of the final weights for each number of examples in
+    context, and at the last question for each share of wrong labels. What claims look at is None
+    for a run that did not generalise: it answers at random."""
     task: Any = run.about.task  # type: ignore[attr-defined]
     every = sequences(task)
     posterior = (
@@ -165,46 +173,51 @@ def read_context(run: Run, grokked: bool) -> dict[str, float | None]:
         if run.about.optimiser.kind == "ivon"
         else posteriors.laplace(run, every["id_train"])
     )
-    logs, labels = posterior.answer(every[QUESTION]), every[QUESTION][:, 2::3]
-    places = {
-        f"context_{k}": posteriors.measure(logs[:, :, k], labels[:, k]) for k in range(task.triples)
-    }
-    for noise in NOISES:
-        noisy = disturb(task, noise)
-        answered = posterior.answer(noisy, last=True)[:, :, 0]
-        places[f"noise_{noise:g}"] = posteriors.measure(answered, noisy[:, -1])
     names = ("accuracy", "au", "eu_corrected")
-    found: dict[str, float | None] = {
-        f"{place}_{name}": measured[name] for place, measured in places.items() for name in names
-    }
 
-    def along(sweep: str, name: str) -> np.ndarray:
-        return np.array([m[name] for place, m in places.items() if place.startswith(sweep)])
+    def read(cell: str, generalised: bool) -> dict[str, float | None]:
+        logs, labels = posterior.answer(every[cell]), every[cell][:, 2::3]
+        places = {
+            f"context_{k}": posteriors.measure(logs[:, :, k], labels[:, k])
+            for k in range(task.triples)
+        }
+        for noise in NOISES:
+            noisy = disturb(task, cell, noise)
+            answered = posterior.answer(noisy, last=True)[:, :, 0]
+            places[f"noise_{noise:g}"] = posteriors.measure(answered, noisy[:, -1])
 
-    claimed = {
-        "context_peak": along("context", "eu_corrected").argmax(),
-        "context_gain": along("context", "accuracy")[-1] - along("context", "accuracy")[1],
-        "context_fall_au": along("context", "au")[1] - along("context", "au")[-1],
-    }
-    for name in names:
-        claimed[f"noise_slope_{name}"] = np.polyfit(NOISES, along("noise", name), 1)[0]
-    return found | {name: float(value) if grokked else None for name, value in claimed.items()}
+        def along(sweep: str, name: str) -> np.ndarray:
+            return np.array([m[name] for place, m in places.items() if place.startswith(sweep)])
+
+        claimed = {
+            "context_peak": along("context", "eu_corrected").argmax(),
+            "context_gain": along("context", "accuracy")[-1] - along("context", "accuracy")[1],
+            "context_fall_au": along("context", "au")[1] - along("context", "au")[-1],
+        }
+        for name in names:
+            claimed[f"noise_slope_{name}"] = np.polyfit(NOISES, along("noise", name), 1)[0]
+        return {
+            **{f"{place}_{name}": found[name] for place, found in places.items() for name in names},
+            **{name: float(value) if generalised else None for name, value in claimed.items()},
+        }
+
+    return read
 
 
-def disturb(task: MapsSpec, noise: float) -> np.ndarray:
+def disturb(task: MapsSpec, cell: str, noise: float) -> np.ndarray:
     """The measured sequences with wrong labels in their contexts, the same for all runs."""
     rng = np.random.default_rng([7, round(1000 * noise)])
-    return add_noise(sequences(task)[QUESTION], noise, task.modulus, rng)
+    return add_noise(sequences(task)[cell], noise, task.modulus, rng)
 
 
 @cache
-def optimum(task: MapsSpec) -> pl.DataFrame:
+def optimum(task: MapsSpec, cell: str) -> pl.DataFrame:
     """The optimal predictor on the same sequences: accuracy and TU for each number of examples and
     each share of wrong labels, for both priors."""
     maps, every = build_maps(task, 0), np.indices((task.modulus,) * 2).reshape(2, -1).T
     rows = []
     for prior, tasks in (("all tasks", every), ("seen tasks", maps.seen_tasks)):
-        clean = predict_optimally(sequences(task)[QUESTION], tasks, task.modulus)
+        clean = predict_optimally(sequences(task)[cell], tasks, task.modulus)
         rows += [
             {"prior": prior, "sweep": "context", "at": float(k), "accuracy": accuracy, "tu": total}
             for k, (accuracy, total) in enumerate(
@@ -212,7 +225,7 @@ def optimum(task: MapsSpec) -> pl.DataFrame:
             )
         ]
         for noise in NOISES:
-            found = predict_optimally(disturb(task, noise), tasks, task.modulus, noise)
+            found = predict_optimally(disturb(task, cell, noise), tasks, task.modulus, noise)
             accuracy, total = found.accuracy[:, -1].mean(), found.total[:, -1].mean()
             at = {"prior": prior, "sweep": "noise", "at": noise}
             rows.append({**at, "accuracy": accuracy, "tu": total})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from grokscope.claims.evidence import Event
 from grokscope.claims.studies import Claim, ScaleName, Setting
@@ -18,7 +18,33 @@ REGIMES = {
 ADAMW, IVON, FEW_ADAMW, FEW_IVON = "AdamW", "IVON", "AdamW, few tasks", "IVON, few tasks"
 GENERALISE = Event("grokked", "generalise to unseen tasks", "step of generalisation")
 MEMORISE = Event("memorised", "memorise", "step of memorisation")
+CARRY = Event("carried", "generalise to unseen tasks with seen pairs", "step of generalisation")
+NOT_GENERALISED = "do not generalise to unseen tasks"
+
+
+class Question(NamedTuple):
+    """Generalisation in one of the cells: when it has happened, and what claims add to a name."""
+
+    cell: str
+    words: str
+    event: Event
+    suffix: str = ""
+
+
+# The paper's, and the one that is within reach of a laptop.
+BOTH = Question("ood_val", "unseen tasks with unseen pairs", GENERALISE)
+TASKS = Question("ood_train", "unseen tasks with seen pairs", CARRY, ", seen pairs")
+QUESTIONS = (BOTH, TASKS)
+# By method: what a claim calls it, its arm with few tasks, its kind of optimiser.
+METHODS = {ADAMW: "Laplace after AdamW", IVON: "IVON"}
+FEWER = {ADAMW: FEW_ADAMW, IVON: FEW_IVON}
+KINDS = {ADAMW: "adamw", IVON: "ivon"}
 PILOTS = tuple(range(100, 120))  # the laptop setting was chosen on these
+SEEDS: dict[str, Any] = {
+    "seeds": {"smoke": 1, "laptop": 5, "paper": 5},
+    "most_seeds": {"smoke": 1, "laptop": 10, "paper": 5},
+    "pilots": PILOTS,
+}
 ask = partial(Claim, ours=True)  # a question of our own
 
 # The paper's number of examples at its largest setting: N of both posteriors in every run. Seen

@@ -1,0 +1,79 @@
+"""Figure 5: wrong labels in context."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from grokscope.claims.judgements import Level
+from grokscope.claims.studies import Claim, Study
+from grokscope.papers.epistemic_icl import figures
+from grokscope.papers.epistemic_icl.settings import (
+    ADAMW,
+    IVON,
+    METHODS,
+    NOT_GENERALISED,
+    QUESTIONS,
+    SEEDS,
+    Question,
+    main_arms,
+    settings,
+)
+
+
+def ask_about(question: Question) -> Iterator[Claim]:
+    cell, words, _, suffix = question
+    for arm, method in METHODS.items():
+        for name, column in (("AU", "au"), ("EU", "eu_corrected")):
+            yield Claim(
+                f"{name} rises with noise, {arm}{suffix}",
+                f"{method}, {words}: {name} rises with the share of wrong labels.",
+                Level(
+                    arm,
+                    f"{cell}_noise_slope_{column}",
+                    f"slope of {name}, nats",
+                    low=0.0,
+                    absent=NOT_GENERALISED,
+                ),
+            )
+        yield Claim(
+            f"accuracy falls with noise, {arm}{suffix}",
+            f"{method}, {words}: accuracy falls with the share of wrong labels.",
+            Level(
+                arm,
+                f"{cell}_noise_slope_accuracy",
+                "slope of accuracy",
+                high=-0.1,
+                absent=NOT_GENERALISED,
+            ),
+        )
+    yield Claim(
+        f"EU rises more for Laplace{suffix}",
+        f"On {words}, EU rises more with wrong labels for Laplace after AdamW than for IVON.",
+        Level(
+            ADAMW,
+            f"{cell}_noise_slope_eu_corrected",
+            "slope of EU, nats",
+            low=0.0,
+            reference=IVON,
+            absent=NOT_GENERALISED,
+        ),
+    )
+
+
+STUDY = Study(
+    name="noise",
+    source="Figure 5",
+    title="Wrong labels in context",
+    paper_says="With more wrong labels accuracy falls, AU rises about in proportion, and EU rises "
+    "too, more so for Laplace than for IVON.",
+    how="Each label of the context is replaced by a uniform token with some probability; the "
+    "question stays clean. The optimal predictor knows that probability. It is not even close to "
+    "linear, so “in proportion” is judged as a rise. Both posteriors count the same number of "
+    "examples, so that their EU can be compared. Claims are about runs that generalise.",
+    settings=settings(),
+    arms=main_arms,
+    claims=tuple(claim for question in QUESTIONS for claim in ask_about(question)),
+    draw=figures.draw_noise,
+    caption="Medians over seeds; dashed, the optimal predictor.",
+    **SEEDS,
+)
