@@ -101,18 +101,17 @@ def test_alarms_by_hand():
 
 def test_leads_at_a_false_alarm_rate():
     """Two arms of three seeds, one that generalises at 100 and one that never does. Rule 0 cries
-    wolf in the second; rule 1 is quiet there, but comes before memorisation in seed 2."""
-    times = np.array([[100.0] * 3, [np.inf] * 3])
-    memorised = np.array([[20.0] * 3, [np.inf] * 3])
-    alarms = np.array([[[30.0, 30.0, 30.0], [5.0, 5.0, 5.0]], [[50.0, 60.0, 10.0], [np.inf] * 3]])
-    found = lead_of(alarms, times, memorised)
-    # For seeds 0 and 1 a quarter of the other seeds' alarms by rule 1 are false: no rule is left.
-    np.testing.assert_allclose(found, [0, 0, 0])
-    np.testing.assert_allclose(lead_of(alarms[..., :2], times[:, :2], memorised[:, :2]), [0.5, 0.4])
-    failed = np.where([[True], [False]], times, np.nan)
-    np.testing.assert_allclose(lead_of(alarms[..., :2], failed[:, :2], memorised[:, :2]), 0.7)
-    times[0, 0] = np.inf
-    assert np.isnan(lead_of(alarms, times, memorised)[0])
+    wolf in the second; rule 1 does so in seed 2 alone."""
+    never = np.inf
+    times = np.array([[100.0] * 3, [never] * 3])
+    alarms = np.array([[[30.0] * 3, [5.0] * 3], [[50.0, 60.0, 10.0], [never, never, 7.0]]])
+    # For seeds 0 and 1 half of the other seeds' runs raise rule 1 in vain: no rule is left.
+    np.testing.assert_allclose(lead_of(alarms, times), [0, 0, 0.9])
+    np.testing.assert_allclose(lead_of(alarms[..., :2], times[:, :2]), [0.5, 0.4])
+    failed = np.where([[True], [False]], times, np.nan)  # then nothing is in vain
+    np.testing.assert_allclose(lead_of(alarms[..., :2], failed[:, :2]), 0.7)
+    times[0, 0] = never
+    assert np.isnan(lead_of(alarms, times)[0])
 
 
 def fabricate(name, grokked, eu, norm):

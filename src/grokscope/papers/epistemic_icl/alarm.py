@@ -57,9 +57,9 @@ STUDY = Study(
     paper_says="EU is a label-free diagnostic of generalisation. (No threshold and no comparison.)",
     how="An alarm that needs no label: a signal has fallen below its maximum, or risen above its "
     "minimum so far, by some share (mean of the last five snapshots, the same for all signals). "
-    "An alarm in a run that never generalises, or before it has memorised, is false. Each signal "
-    "gets the rule that is best on the other seeds with at most a fifth of false alarms, and is "
-    "judged by how much of the wait is left when it goes off. Disagreement between seeds, which "
+    "An alarm in a run that never generalises is false. Each signal gets the rule that is best on "
+    "the other seeds among those that at most a fifth of such runs raise, and is judged by how "
+    "much of the wait is left when it goes off. Disagreement between seeds, which "
     "is no number of one run, is in docs/epistemic-icl-posteriors.md.",
     settings=settings(),
     arms=main_arms,

@@ -13,7 +13,7 @@ from grokscope.claims.evidence import Sample
 from grokscope.claims.judgements import Interest, settle, state_rule, untestable
 from grokscope.claims.verdicts import Finding, PerSeed
 from grokscope.papers.epistemic_icl.quantities import RULES, SIGNALS
-from grokscope.papers.epistemic_icl.settings import MEMORISE, Question
+from grokscope.papers.epistemic_icl.settings import Question
 
 FALSE_ALARMS = 0.2
 
@@ -21,10 +21,10 @@ FALSE_ALARMS = 0.2
 @dataclass(frozen=True)
 class AlarmLead:
     """An alarm goes off when a signal has fallen or risen by a share (`RULES`). It is false in a
-    run that never generalises, and in any run before it has memorised. For each seed the rule is
-    chosen on all other seeds: the longest mean lead among those with at most a fifth of false
-    alarms. The lead is the part of a run's wait that is left: 1 - alarm / generalisation, 0 for
-    runs that it misses, or tells of falsely or too late."""
+    run that never generalises. For each seed the rule is chosen on all other seeds: the longest
+    mean lead among those with false alarms in at most a fifth of the runs that never generalise.
+    The lead is the part of a run's wait that is left: 1 - alarm / generalisation, 0 for runs that
+    it misses or tells of too late."""
 
     question: Question
     signal: str
@@ -43,7 +43,7 @@ class AlarmLead:
             "generalise, as a share of the wait; the median over seeds with bounds by the sign "
             "test. For each seed the alarm's rule (fall or rise, and by how much) is the one with "
             f"the longest lead on the other seeds among those that at most {FALSE_ALARMS:.0%} of "
-            "their runs raise falsely: without generalising, or before memorising. "
+            "their runs that never generalise raise. "
             f"{state_rule(self.least)} Untestable unless some generalise and some do not."
         )
 
@@ -51,10 +51,8 @@ class AlarmLead:
         return list(sample.arms)
 
     def judge(self, sample: Sample) -> Finding:
-        times, memorised = (
-            np.stack([sample.times(name, event) for name in sample.arms])
-            for event in (self.question.event, MEMORISE)
-        )  # (arms, seeds); NaN for runs that failed
+        event = self.question.event
+        times = np.stack([sample.times(name, event) for name in sample.arms])  # (arms, seeds)
         happened, ended = np.isfinite(times), ~np.isnan(times)
         count = f"{happened.sum()} of {ended.sum()} generalise to {self.question.words}"
         if (happened == ended).all() or not happened.any():
@@ -72,25 +70,26 @@ class AlarmLead:
                     for place in range(len(RULES))
                 ]
             )  # (rules, arms, seeds)
-            leads = lead_of(alarms, times, memorised)
+            leads = lead_of(alarms, times)
             remark.append(f"{np.nanmean(leads):.2f} for {SIGNALS[signal]}")
             numbers = numbers + sign * leads
         absent = "do not generalise in any arm"
         return settle(PerSeed.known(numbers), sample, self.interest, 0.0, "; ".join(remark), absent)
 
 
-def lead_of(alarms: np.ndarray, times: np.ndarray, memorised: np.ndarray) -> np.ndarray:
+def lead_of(alarms: np.ndarray, times: np.ndarray) -> np.ndarray:
     """Mean lead of each seed over its runs that generalise, by the rule that is best on the other
-    seeds; 0 if none is quiet enough there, NaN if no run of the seed generalises.
-    (rules, arms, seeds), (arms, seeds), (arms, seeds) -> (seeds,)"""
-    happened, ended = np.isfinite(times), ~np.isnan(times)
-    false = np.isfinite(alarms) & ended & ~(happened & (alarms >= memorised))
+    seeds; 0 if none is quiet enough there, NaN if no run of the seed generalises. A time is
+    infinite for a run that never does, and no number for one that failed.
+    (rules, arms, seeds), (arms, seeds) -> (seeds,)"""
+    happened, never = np.isfinite(times), np.isinf(times)
+    false = np.isfinite(alarms) & never
     late = np.clip(1 - alarms / np.where(happened, times, 1.0), 0, 1)
-    lead = np.where(false | ~happened, 0.0, late)
+    lead = np.where(happened, late, 0.0)
     found = np.full(times.shape[1], math.nan)
     for seed in np.flatnonzero(happened.any(axis=0)):
         others = np.arange(times.shape[1]) != seed
-        rate = false[:, :, others].sum(axis=(1, 2)) / max(ended[:, others].sum(), 1)
+        rate = false[:, :, others].sum(axis=(1, 2)) / max(never[:, others].sum(), 1)
         gain = np.where(rate <= FALSE_ALARMS, lead[:, :, others].sum(axis=(1, 2)), -1.0)
         best = int(gain.argmax())
         runs = happened[:, seed]

@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from grokscope.measures.outcomes import find_event
 from grokscope.papers.epistemic_icl import posteriors
 from grokscope.papers.epistemic_icl.optimal import predict_optimally
 from grokscope.papers.epistemic_icl.settings import QUESTIONS
 from grokscope.probes import take
-from grokscope.spec import MapsSpec
+from grokscope.spec import EventRule, MapsSpec
 from grokscope.spec.incontext import CELLS
 from grokscope.store import Run
 from grokscope.tasks.incontext import add_noise, build_maps, evaluation_sequences
@@ -128,6 +129,7 @@ def read_wait(
         "eu_growth": float(eu[-1] / usual) if then is not None and usual > 0 else None,
         "eu_early": early,
         "certainty_early": -early,
+        "delay": _delay(run, then),
     }
     for signal in SIGNALS:
         column = f"{cell}_{IN_CELL[signal]}" if signal in IN_CELL else signal
@@ -152,6 +154,15 @@ def _lead(peak: float | None, then: float | None) -> float | None:
     if then is None:
         return None
     return -1.0 if peak is None else 1 - peak / then
+
+
+def _delay(run: Run, then: float | None) -> float | None:
+    """How many times as late as seen tasks with seen pairs the same accuracy is reached."""
+    training = run.about.training
+    rule = EventRule("seen", "id_train_accuracy", training.test_threshold, training.persistence)
+    columns = {name: run.curve[name].to_numpy() for name in ("epoch", rule.measure)}
+    seen = find_event(columns, rule).epoch
+    return then / seen if then and seen else None
 
 
 def find_half(curve: pl.DataFrame, cell: str, chance: float) -> float | None:

@@ -17,7 +17,6 @@ REGIMES = {
 }
 ADAMW, IVON, FEW_ADAMW, FEW_IVON = "AdamW", "IVON", "AdamW, few tasks", "IVON, few tasks"
 GENERALISE = Event("grokked", "generalise to unseen tasks", "step of generalisation")
-MEMORISE = Event("memorised", "memorise", "step of memorisation")
 CARRY = Event("carried", "generalise to unseen tasks with seen pairs", "step of generalisation")
 NOT_GENERALISED = "do not generalise to unseen tasks"
 
@@ -69,23 +68,25 @@ SMOKE: dict[str, Any] = {
     "samples": 4,
 }
 # The best of the pilots (results/epistemic-icl-pilots.csv): unseen tasks with seen pairs leave
-# chance after some 1,500 steps; unseen tasks with unseen pairs did not in any pilot.
+# chance after some 1,500 steps; unseen tasks with unseen pairs did not in any pilot. No pilot
+# reached the 80 % that count as generalisation at paper scale; with 40 tasks both reached 60 %.
 LAPTOP: dict[str, Any] = {
     "task.modulus": 7,
-    "task.tasks": 30,
+    "task.tasks": 40,
     "task.triples": 16,
     "task.train_fraction": 0.6,
     "task.repeats": "yes",
     "model.hidden": 128,
     "model.init_scale": 0.057,
-    "optimiser.batch": 60,
+    "optimiser.batch": 80,
     "optimiser.lr": 2e-3,
-    "optimiser.weight_decay": 0.6,
+    "optimiser.weight_decay": 0.5,
     "optimiser.schedule": "cosine",
     "optimiser.schedule_floor": 0.1,
-    "training.epochs": 20_000,
-    "training.log_every": 500,
+    "training.epochs": 5_000,
+    "training.log_every": 125,
     "training.snapshots": 40,
+    "training.test_threshold": 0.5,
 }
 PAPER: dict[str, Any] = {
     "task.modulus": 29,
@@ -110,7 +111,7 @@ PAPER: dict[str, Any] = {
 SCALES: dict[ScaleName, dict[str, Any]] = {"smoke": SMOKE, "laptop": LAPTOP, "paper": PAPER}
 # Seen tasks of the arms that see few and some; the share of pairs of those that see fewer.
 FEW: dict[ScaleName, int] = {"smoke": 4, "laptop": 6, "paper": 32}
-SOME: dict[ScaleName, int] = {"smoke": 8, "laptop": 15, "paper": 128}
+SOME: dict[ScaleName, int] = {"smoke": 8, "laptop": 20, "paper": 128}
 LESS: dict[ScaleName, float] = {"smoke": 0.5, "laptop": 0.4, "paper": 0.4}
 
 
@@ -122,8 +123,8 @@ def base(scale: ScaleName) -> InContextSpec:
 
 def by_ivon(spec: InContextSpec, **changes: Any) -> InContextSpec:
     """The same by IVON with the paper's numbers. Of what it knew at first, its estimate of the
-    Hessian forgets as much as in the paper: (1 - beta2) steps is 2. The warm-up is twice
-    AdamW's."""
+    Hessian forgets as much as in the paper: (1 - beta2) steps is 2. The warm-up is twice AdamW's,
+    and the largest step is to AdamW's rate as it is there."""
     return spec.replace(
         **{
             "optimiser.kind": "ivon",
@@ -131,7 +132,7 @@ def by_ivon(spec: InContextSpec, **changes: Any) -> InContextSpec:
             "optimiser.weight_decay": 1e-6,
             "optimiser.beta2": 1 - 2 / spec.training.epochs,
             "optimiser.warmup": 2 * spec.optimiser.warmup,
-            "optimiser.clip_radius": 1e-3,
+            "optimiser.clip_radius": 1e-3 * spec.optimiser.lr / PAPER["optimiser.lr"],
             "optimiser.sample_size": SAMPLE_SIZE,
             **changes,
         }
