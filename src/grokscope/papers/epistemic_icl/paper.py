@@ -53,8 +53,8 @@ PAPER = Paper(
         "so that queries and keys start with logits of the same size.",
         "N, the number of examples of a posterior, is 344,576 for IVON and for Laplace in every "
         "run: the paper's at its largest setting. By its rule, seen pairs times seen tasks, there "
-        "would be 1,160 here, and the noise of IVON's draws would be as large as the weights; and EU "
-        "would differ between numbers of tasks by rule. Laplace with the paper's rule is in "
+        "would be 1,160 here, and the noise of IVON's draws would be as large as the weights; and "
+        "EU would differ between numbers of tasks by rule. Laplace with the paper's rule is in "
         "docs/epistemic-icl-posteriors.md.",
         "IVON's beta2 is 1 - 2 / steps: 0.9996 at laptop scale, the paper's 0.99999 at 200,000 "
         "steps. With 0.99999 its Hessian would stay near its initial value for all of a laptop "

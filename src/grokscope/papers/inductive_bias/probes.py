@@ -71,6 +71,14 @@ def encode(
     return features, attention
 
 
+@partial(jax.jit, static_argnums=2)
+def attend(
+    params: Params, tokens: jax.Array, shape: transformer.Shape, numbers: ModelNumbers
+) -> jax.Array:  # (n, T) -> (n, P, H, T)
+    """The last layer's attention alone: what is not asked for, such as its MLP, is not computed."""
+    return encode(params, tokens, shape, numbers, as_it_is)[1]
+
+
 def as_it_is(x: jax.Array) -> jax.Array:  # (n, P, d)
     return x
 
@@ -187,7 +195,7 @@ def attention_entropy(run: Run, epoch: int | None) -> dict[str, float]:
     it = subject(run, epoch)
     everywhere = it.shape._replace(read=tuple(range(it.shape.length)), constant_query=False)
     tokens = jnp.asarray(it.data.tokens)
-    _, attention = encode(it.params, tokens, everywhere, it.numbers, as_it_is)
+    attention = attend(it.params, tokens, everywhere, it.numbers)
     return {
         "entropy_at_query": float(entropy(attention[:, -1]).mean()),
         "entropy_authors": float(entropy(attention.mean(axis=2)).mean()),
