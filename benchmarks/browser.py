@@ -30,6 +30,7 @@ from grokscope.lab.server import Lab, make_server
 from grokscope.measures.outcomes import conclude
 
 RUNS, ROWS, MANY, TURNS = 20, 5000, 10_000, 5
+LONG = {"epochs": 4000, "stop": "never"}  # opening the page is not what is asked
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run"]
 
 
@@ -122,10 +123,10 @@ def measure_watching(page: Any, folder: Path) -> list[float]:
         seconds = []
         for watched in (False, True):
             store = gs.Store(folder / f"watch-{turn}-{watched}")
-            spec = gs.find_recipe("smoke").replace(seed=turn)
+            spec = gs.find_recipe("laptop-noise").replace(seed=turn, training=LONG)
             store.begin(spec)
-            code = "import grokscope as gs, sys; gs.train(gs.find_recipe('smoke').replace("
-            code += f"seed={turn}), sys.argv[1], processes=1, progress=False)"
+            code = "import grokscope as gs, sys; gs.train(gs.find_recipe('laptop-noise').replace("
+            code += f"seed={turn}, training={LONG}), sys.argv[1], processes=1, progress=False)"
             with opened(store) as link:
                 if watched:
                     page.goto(link)
