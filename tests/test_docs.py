@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import grokscope as gs
 from grokscope import cli
 
 ROOT = Path(__file__).parent.parent
@@ -30,6 +31,14 @@ def test_the_site_builds(tmp_path):
             r"<(?:script|link|img)\b[^>]*?(?:src|href)=\"?(https?://[^\" >]+)", page.read_text()
         )
         assert not [url for url in loaded if "canonical" not in url], page
+
+
+def test_nothing_is_missing_from_the_site():
+    """Every page is in the navigation, every public name on the page about Python."""
+    pages = {page.name for page in (ROOT / "docs").glob("*.md")}
+    assert pages <= set(re.findall(r"[\w-]+\.md", (ROOT / "mkdocs.yml").read_text()))
+    words = set(re.findall(r"\w+", (ROOT / "docs" / "api.md").read_text()))
+    assert set(gs.__all__) <= words
 
 
 def test_a_broken_link_is_an_error(tmp_path, monkeypatch):

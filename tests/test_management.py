@@ -171,3 +171,18 @@ def test_fields_without_effect_are_refused_by_name(call, tmp_path):
 def test_python_warns_of_fields_without_effect(tiny, store):
     with pytest.warns(UserWarning, match=r"prior\.strength has no effect: prior\.kind is none\."):
         gs.train(tiny.replace(prior={"strength": 3}, training={"epochs": 10}), store)
+
+
+def test_names_and_tags_are_listed(call):
+    run = gs.Store("runs").runs()[0]
+    call("name", run.id, "first try")
+    call("tag", run.id, "--add", "good")
+    assert "first try #good" in call("runs")[1]
+    assert "first try" in gs.Store("runs")._repr_html_()
+
+
+def test_a_fork_refuses_what_has_no_effect(call):
+    run = gs.Store("runs").runs()[0]
+    code, _, err = call("fork", run.id, "--at", "10", "--prior.strength", "3")
+    assert code == 2
+    assert "prior.strength has no effect" in err

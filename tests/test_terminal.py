@@ -102,7 +102,7 @@ def test_fields_that_do_not_fit_become_words(tiny, store, capsys):
     runs = gs.train(gs.sweep(tiny.replace(training={"epochs": 10}), over), store)
     terminal.make_console(width=85).print(outcome_table(runs, fields=list(over), dated=True))
     heading, first, second, *_ = capsys.readouterr().out.splitlines()
-    assert heading.split()[:4] == ["run", "begun", "what", "differs"]
+    assert heading.split()[:4] == ["run", "started", "what", "differs"]
     assert "lr=0.001" in first
     assert "lr=0.002" in second
     assert (first.split()[0], second.split()[0]) == (runs[0].id[:8], runs[1].id[:8])

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import ast
+import itertools
 import os
+import re
 import subprocess
 import sys
+import tomllib
 import zipfile
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
@@ -13,6 +18,7 @@ import pytest
 pytest.importorskip("hatchling")
 
 ROOT = Path(__file__).parent.parent
+WHERE_IT_RUNS = {"IPython", "pytorch_lightning"}  # imported only by who has it
 CODE = """
 import json, sys
 from importlib import resources
@@ -57,3 +63,25 @@ def test_the_wheel_is_whole(tmp_path):
     assert done.returncode == 0, done.stderr
     assert "to train" in done.stdout
     assert (place / "bin" / "grokscope").exists()
+
+
+def test_every_package_that_is_imported_is_asked_for():
+    """What is imported anywhere in the package is a dependency, of itself or of an extra."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = itertools.chain(*project["optional-dependencies"].values())
+    wanted = [*project["dependencies"], *extras]
+    asked = {re.split(r"[^\w.-]", name)[0].lower().replace("_", "-") for name in wanted}
+    imported = set()
+    for path in (ROOT / "src").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                imported |= {alias.name.partition(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and not node.level:
+                imported.add((node.module or "").partition(".")[0])
+    homes = packages_distributions()
+    missing = [
+        name
+        for name in imported - set(sys.stdlib_module_names) - {"grokscope", *WHERE_IT_RUNS}
+        if not asked & {home.lower().replace("_", "-") for home in homes.get(name, [name])}
+    ]
+    assert not missing

@@ -38,7 +38,7 @@ def train(
     are shown in terminals and notebooks. `processes` defaults to one per core where that pays, and
     to one for batches (`vmap`). A run whose numbers overflow is marked as failed and does not
     disturb the others; one that dies otherwise is named in the error at the end. `sinks` are called
-    with every `Event`. `trust` allows to load parts (rules, models) that only the store names, in
+    with every `Event`. `trust` allows loading parts (rules, models) that only the store names, in
     the spec of a teacher: their code is executed.
     """
     from grokscope import engine
@@ -67,13 +67,22 @@ def train(
             raise
 
 
-def fork(run: Run, epoch: int, store: Store | str | Path | None = None, **changes: Any) -> Run:
+def fork(
+    run: Run,
+    epoch: int,
+    store: Store | str | Path | None = None,
+    *,
+    progress: bool | None = None,
+    trust: bool = False,
+    **changes: Any,
+) -> Run:
     """Go back to a row of a run, change something, and train on from there, bit for bit:
     `gs.fork(run, 500, **{"prior.kind": "oracle"})`. The result is a run like any other, by default
     in the same store; what the store has is not trained again."""
     from grokscope.engine import fork_spec
 
-    return train(fork_spec(run, epoch, **changes), run.path.parent if store is None else store)[0]
+    place = run.path.parent if store is None else store
+    return train(fork_spec(run, epoch, **changes), place, progress=progress, trust=trust)[0]
 
 
 def extend(run: Run, more: int, *, progress: bool | None = None, trust: bool = False) -> Run:
@@ -129,6 +138,7 @@ def plot(
     if (kind == "map") != bool(y):
         raise SpecError(f"A map needs two fields, x and y, and times one; y is {y!r}.")
     draw_offline()
+    measure, x, y = (name.replace("-", "_") for name in (measure, x, y))
     arms = group_runs([runs] if isinstance(runs, Run) else runs)
     look: dict[str, Any] = {"title": title, "width": width, "height": height}
     if kind in FIGURES:

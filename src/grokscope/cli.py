@@ -244,6 +244,8 @@ def do_fork(options: known.Fork) -> int:
     own = {n: v for n, v in changes.items() if v != dict(flatten(to_dict(run.spec))).get(n)}
     organ = {n.removeprefix("fork."): own.pop(n) for n in list(own) if n.startswith("fork.")}
     spec = fork_spec(run, options.at, **own, fork=organ)
+    if idle := explain_idle([spec], own):
+        raise SpecError(" ".join(idle))
     with Watch([spec], quiet=options.quiet) as watch:
         runs = train(spec, store, sinks=watch)
     if not options.quiet:

@@ -10,7 +10,7 @@ INTRODUCTION = (
     "Both transformers see the same sums, with distractor tokens between the operands. The first "
     "has only its training examples and weight decay; the second is also told, by a penalty on "
     "attention, which two positions matter. Of seeds 0 to 3, seed 1 waits longest: without the "
-    "prior they grokked at epochs 1,700, 4,625, 1,875 and 3,800 when this example was chosen."
+    "prior they grokked at epochs 1,700, 4,575, 1,875 and 3,800 when this example was chosen."
 )
 
 

@@ -36,8 +36,8 @@ def report_with(describe: Callable[[], str]) -> None:
 def sentence(number: int) -> str:
     """What a stopped command says."""
     what = "terminated" if number == signal.SIGTERM else "interrupted"
-    kept = "".join(f" {describe()}" for describe in _reports)
-    return f"grokscope: {what}.{kept} The same command resumes from the last resume point."
+    resumes = "The same command resumes from the last resume point."
+    return f"grokscope: {what}." + "".join(f" {describe()} {resumes}" for describe in _reports)
 
 
 @contextlib.contextmanager

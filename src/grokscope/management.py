@@ -113,7 +113,7 @@ def _follow(store: Store, seen: Moment, options: known.Runs) -> None:
 
 
 def _sorted(frame: pl.DataFrame, column: str, reverse: bool) -> pl.DataFrame:
-    name = column.replace(".", "_")
+    name = column.replace(".", "_").replace("-", "_")
     if name not in frame.columns:
         raise SpecError(f"There is no column {name!r} to sort by.{suggest(name, frame.columns)}")
     return frame.sort(name, descending=reverse, nulls_last=True, maintain_order=True)
@@ -172,7 +172,9 @@ def do_tag(options: known.Tag) -> int:
 def do_note(options: known.Note) -> int:
     from grokscope.store import Store
 
-    Store(options.store).get(options.run).annotate(note=options.text)
+    run = Store(options.store).get(options.run)
+    run.annotate(note=options.text)
+    print(f"{run.id} has {'a note' if options.text else 'no note any more'}.")
     return 0
 
 
@@ -197,7 +199,7 @@ def do_remove(options: known.Remove) -> int:
         return 0
     for run in runs:
         print(store.discard(run))
-    print("To undo, move a directory back under its 16 digits.")
+    print("To undo, move the directory back into the store and rename it to the run's 16 digits.")
     return 0
 
 
@@ -235,7 +237,10 @@ def do_export(options: known.Export) -> int:
         buffer = io.BytesIO()
         if kind == "csv":
             # CSV has no lists: a column of them would have to be a text.
-            frame.select(pl.exclude(pl.List, pl.Struct)).write_csv(buffer)
+            flat = frame.select(pl.exclude(pl.List, pl.Struct))
+            flat.write_csv(buffer)
+            if left := [name for name in frame.columns if name not in flat.columns]:
+                print(f"Left out, since CSV has no lists: {', '.join(left)}.", file=sys.stderr)
         elif kind == "parquet":
             frame.write_parquet(buffer)
         else:

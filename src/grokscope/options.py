@@ -119,7 +119,7 @@ class Runs(InStore):
     sort: str = "started"
     """Column to sort by, such as test_accuracy."""
     reverse: bool = False
-    """The largest comes first."""
+    """Largest first."""
     limit: int | None = None
     """At most so many runs; a table shows the 50 newest unless told otherwise."""
     sql: str = ""
@@ -218,12 +218,13 @@ class Export(Chosen):
 
 @dataclass(kw_only=True)
 class Figure(Chosen):
-    """Draw runs: PNG, SVG, PDF, HTML or Vega-Lite JSON, by the suffix of the file. Runs that differ
-    only in their seed become one band.
+    """Draw runs: PNG, SVG, PDF, HTML or Vega-Lite JSON, by the suffix of the file.
+
+    Runs that differ only in their seed become one band.
 
     grokscope figure 3f2a --kind structure --out structure.svg
     grokscope figure --where "seed < 5" --kind times --x prior.strength --log x --out times.pdf
-    grokscope figure --kind map --x task.alphabet --y prior.strength --measure test_accuracy
+    grokscope figure --where "seed < 5" --kind map --x task.alphabet --y prior.strength
     """
 
     kind: str = "accuracy"

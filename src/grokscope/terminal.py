@@ -22,7 +22,7 @@ from grokscope.draw.words import cell, clock, count, state_event, state_phase, s
 from grokscope.engine.events import Event
 from grokscope.errors import plain
 from grokscope.pages.labels import label_specs
-from grokscope.spec import ObservedSpec, Spec
+from grokscope.spec import Spec
 from grokscope.store import CURVE, Run, Store, describe
 from grokscope.store.run import shorten
 
@@ -242,6 +242,8 @@ class OutcomeTable:
         dated: bool = False,
     ) -> None:
         self.runs, self.outcomes, self.names, self.dated = runs, outcomes, names, dated
+        notes = [run.annotation for run in runs]
+        self.said = [" ".join([note.name, *(f"#{t}" for t in note.tags)]).strip() for note in notes]
         specs = [run.about for run in runs]
         self.fields = {} if names else _differing(specs, fields)
         self.common = "" if names else _in_common(specs)
@@ -258,7 +260,7 @@ class OutcomeTable:
                 for i in range(len(self.runs))
             ]
             table = self.draw({"what differs": words}, brief=True)
-            table.columns[1 + self.dated].ratio = 1
+            table.columns[1 + self.dated + any(self.said)].ratio = 1
             table.expand = True
         yield table
         yield Text(self.caption, style="dim")  # a table's own caption is as narrow as the table
@@ -268,12 +270,12 @@ class OutcomeTable:
         events = list(dict.fromkeys(name for outcome in ended for name in events_of(outcome)))
         phased = not brief and any(outcome.get("phases") for outcome in ended)
         final = [name for name in FINAL if any(name in outcome["final"] for outcome in ended)]
-        units = " or ".join(sorted({unit_of(run.about) for run in self.runs}))
+        units = " or ".join(sorted({f"{run.about.unit}s" for run in self.runs}))
         meanings = [f"{FINAL[n][0]}: {measure_of(n).definition.rstrip('.').lower()}" for n in final]
         columns = [f"{name} at" for name in events] or ["outcome"]
         columns += ["plateau"] * phased + [FINAL[name][0] for name in final]
         self.caption = "; ".join([f"times in {units}", *meanings]) + self.common
-        first = ["run"] + ["begun"] * self.dated
+        first = ["run"] + ["started"] * self.dated + ["name"] * any(self.said)
         table = plain_table(*first, *fields, *columns, right=columns)
         for column in table.columns:
             column.no_wrap = True
@@ -292,6 +294,7 @@ class OutcomeTable:
                     cells.append("-" if value is None else format(value, FINAL[name][1]))
             values = [column[index] for column in fields.values()]
             date = [_day(run.started)] if self.dated else []
+            date += [self.said[index]] if any(self.said) else []
             name = self.names.get(run.id) or run.id[:8]
             table.add_row(name, *date, *values, *cells, *[""] * (len(columns) - len(cells)))
         return table
@@ -308,9 +311,9 @@ def outcome_table(
 
 
 def _day(moment: str | None) -> str:
-    """18 Nov 03:10"""
+    """18 Nov 03:10, of the clock on the wall"""
     try:
-        return f"{datetime.fromisoformat(moment or ''):%d %b %H:%M}"
+        return f"{datetime.fromisoformat(moment or '').astimezone():%d %b %H:%M}"
     except ValueError:
         return "-"
 
@@ -380,10 +383,6 @@ def phase_table(runs: Sequence[Run], names: dict[str, str]) -> Table:
     return table
 
 
-def unit_of(spec: Spec) -> str:
-    return "steps" if isinstance(spec, ObservedSpec) else "epochs"
-
-
 def show_run(run: Run) -> list[RenderableType]:
     """One run in full."""
     outcome = run.outcome if run.ended else {}
@@ -394,8 +393,8 @@ def show_run(run: Run) -> list[RenderableType]:
     parts = [part for part in parts if part or part is parts[-1]]
     if not outcome:
         rows = run.curve
-        unit = unit_of(run.about).rstrip("s")
-        parts.append(f"{len(rows)} rows so far, the last at {unit} {rows['epoch'][-1]}.")
+        last = f"{run.about.unit} {rows['epoch'][-1]}"
+        parts.append(f"{len(rows)} rows so far, the last at {last}.")
         latest = {n: v for n, v in rows.row(-1, named=True).items() if isinstance(v, float)}
         return [*parts, "", _measures("latest measure", latest)]
     parts.append(OutcomeTable([run], [outcome], {run.id: run.id[:8]}))
@@ -418,11 +417,14 @@ def show_run(run: Run) -> list[RenderableType]:
 def diff_table(first: Run, second: Run) -> Table:
     """Fields in which two runs differ, then what became of them."""
     table = plain_table("", first.id[:8], second.id[:8])
-    for name, (a, b) in _differing([first.about, second.about]).items():
-        table.add_row(name, a, b)
+    flat = [run.about.effective() for run in (first, second)]
+    for name in dict.fromkeys(name for one in flat for name in one):
+        a, b = (cell(one.get(name)) for one in flat)
+        if a != b and not name.endswith("fingerprint"):
+            table.add_row(name, a, b)
     if not table.row_count:
         table.add_row("all fields", "the same", "the same")
-    table.add_section()
+    table.add_row()
     outcomes = [run.outcome if run.ended else {} for run in (first, second)]
     table.add_row("status", *(r.status if r.ended else _unfinished(r) for r in (first, second)))
     events = [events_of(outcome) for outcome in outcomes]

@@ -82,7 +82,7 @@ def test_axes_say_what_they_are(make_run):
     axes = next(layer["encoding"] for layer in chart["layer"] if "stroke" in layer["encoding"])
     assert axes["x"]["title"] == "Training time (epochs, log scale)"
     assert axes["x"]["scale"]["type"] == "symlog"
-    assert axes["y"]["title"] == "Attention weight (share of 1) (log scale)"
+    assert axes["y"]["title"] == "Attention weight (share of 1, log scale)"
     assert axes["y"]["scale"]["type"] == "log"
     linear = json.dumps(
         gs.plot(make_run(), measure="logit_gradient_mean", kind="comparison").to_dict()

@@ -8,7 +8,6 @@ from typing import Any
 
 import altair as alt
 
-LOG = " (log scale)"
 EPOCH_TITLE = "Training time (epochs)"
 # Only whoever places a plot knows its width, and must set this parameter.
 ROOM = "room"
@@ -18,13 +17,18 @@ POWERS = (  # 0.01 and 1,000 as they are, 1e-7 beyond
 )
 
 
+def in_log(title: str) -> str:
+    """The title of a logarithmic axis."""
+    return f"{title[:-1]}, log scale)" if title.endswith(")") else f"{title} (log scale)"
+
+
 def epoch_axis(last: int, unit: str = "epoch", log: bool = False) -> alt.X:
     """Training time from 0 to the last epoch, with as many ticks as there is room for. A log
     scale is that of log(1 + epoch), so that epoch 0 has a place."""
     title, last = EPOCH_TITLE.replace("epoch", unit), max(last, 1)
     scale, axis = alt.Scale(domain=[0, last], nice=False, zero=False), alt.Axis(format=",d")
     if log:
-        scale.type, title = "symlog", f"{title[:-1]}, log scale)"
+        scale.type, title = "symlog", in_log(title)
         axis.values = [0, *(10**power for power in range(len(str(last))))]
     else:
         axis.tickCount = alt.ExprRef(f"max(2, floor({ROOM} / 80))")
@@ -39,7 +43,7 @@ def log_axis(
     low, high = domain
     return channel(
         f"{field}:Q",
-        title=f"{title}{LOG}",
+        title=in_log(title),
         scale=alt.Scale(type="log", domain=[low, high], nice=False),
         axis=alt.Axis(values=list(values) or ticks(low, high), format=",~r" if values else ",d"),
     )
@@ -65,7 +69,7 @@ def fitting_axis(title: str | None, scale: str, values: Iterable[float | None], 
     elif scale == "log":
         options = {"type": "log", "domain": [low, max(high, 1.01 * low)], "nice": True}
         axis = {"labelExpr": POWERS, **axis}
-        title = f"{title}{LOG}" if title else title
+        title = in_log(title) if title else title
     else:
         low = min(low, 0.0) if scale == "zero" else low
         options = {"domain": [low, high if high > low else low + 1], "nice": True, "zero": False}

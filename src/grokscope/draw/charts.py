@@ -30,6 +30,7 @@ Arms = Arm | Sequence[Arm]
 Chart = alt.LayerChart | alt.ConcatChart
 
 WIDTH, NARROW, HEIGHT = 600, 420, 220  # pixels of a plot; narrow where plots stand side by side
+MOST_ARMS = 8  # side by side
 CELLS = 4500  # at most, in a heat map
 ROW, LEAST, MOST = 26, 120, 420  # pixels of a heat map: of a row, of the whole
 NO_ROWS, NOT_MEASURED = "No rows to draw yet.", "Not measured in these runs."
@@ -330,6 +331,11 @@ def draw_figure(
             raise SpecError("The figure attention draws attention; leave the measure out.")
     rows = FIGURES[kind](listed, ROWS, log, measure)
     across = len(rows[0])
+    if len(rows) > 1 and across > MOST_ARMS:
+        raise SpecError(
+            f"{across} arms side by side cannot be read, {MOST_ARMS} can. Choose fewer, or draw "
+            "one measure of all of them: --kind comparison --measure NAME."
+        )
     width = width or (WIDTH if across == 1 else NARROW)
     letters = int(width / 6.2)  # that fit above a plot
     views: list[Any] = []

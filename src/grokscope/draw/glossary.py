@@ -52,6 +52,8 @@ def columns() -> dict[str, str]:
     found = {**TABLE, **{name: m.definition for name, m in MEASURES.items() if m.definition}}
     for cell, where in CELLS.items():
         found |= {f"{cell}_{name}": f"{what}, {where}." for name, what in SCORES.items()}
+        for name, what in (SCORES | UNCERTAINTY).items():
+            found[f"{cell}_posterior_{name}"] = f"{what} under draws of the weights, {where}."
     for kind in KINDS.values():
         for name, text in help_of(kind).items():
             found.setdefault(name.replace(".", "_"), f"Field {name}: {text}")
@@ -61,7 +63,7 @@ def columns() -> dict[str, str]:
 TABLE = {
     "run": "Name of the run: 16 digits of the hash of its spec.",
     "status": "finished, failed (a number was no longer finite) or partial (no outcome yet).",
-    "started": "When its training was begun (UTC).",
+    "started": "When its training started (UTC).",
     "name": "The name that somebody gave it.",
     "tags": "Its tags, separated by spaces.",
     "note": "The note that somebody wrote about it.",
@@ -69,6 +71,10 @@ TABLE = {
     "epoch": "Of a row: how many updates had been made.",
     "memorised": "The epoch from which training accuracy stays at its threshold; null if never.",
     "grokked": "The epoch from which test accuracy stays at its threshold; null if never.",
+    "reached": "Runs of kind incontext: from when known tasks on new inputs are right.",
+    "carried": "Runs of kind incontext: from when new tasks on known inputs are right.",
+    "fitted": "Runs of kind fields: from when train_error stays below its threshold.",
+    "generalised": "Runs of kind fields: from when test_error stays below its threshold.",
     "attention": "Attention at each position where the answer is read, mean over heads and inputs.",
     "mass_by_head": "Attention of each head on all informative positions, mean over inputs.",
     "frequencies": "The Fourier frequencies with most power in the embedding, largest first.",
@@ -88,4 +94,10 @@ SCORES = {
     "log_likelihood": "Mean log-likelihood of the right answer",
     "ece": "Expected calibration error",
     "entropy": "Entropy of the prediction in nats",
+}
+UNCERTAINTY = {
+    "tu": "Total uncertainty, the entropy of the mean prediction in nats",
+    "au": "Aleatoric uncertainty, the mean entropy of single predictions in nats",
+    "eu": "Epistemic uncertainty, total minus aleatoric, in nats",
+    "eu_corrected": "Epistemic uncertainty, freed of the error of few draws, in nats",
 }

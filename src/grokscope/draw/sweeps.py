@@ -13,7 +13,7 @@ from typing import Any
 import altair as alt
 
 from grokscope.draw import marks, theme
-from grokscope.draw.axes import LOG
+from grokscope.draw.axes import in_log
 from grokscope.draw.charts import HEIGHT, WIDTH, Arms, as_arms, complete
 from grokscope.draw.glossary import measure_of
 from grokscope.draw.reading import Reading
@@ -187,7 +187,7 @@ def _map(
     ]
     missing = any(cell["value"] is None for cell in cells)
     note = ["median over seeds"]
-    note += [f"a text instead: so many seeds {quantity.name}, too few for a median"] * missing
+    note += [f"text: too few seeds {quantity.name} for a median"] * missing
     head = alt.Title(title or f"{quantity.title} over {x} and {y}", subtitle=note)
     size: Any = {"width": width, "height": height or max(120, min(30 * len(sides[1]), 420))}
     return complete(alt.LayerChart(layer=parts).properties(title=head, **size), width, {})
@@ -206,4 +206,4 @@ def _axis(channel: Any, field: str, title: str, values: Sequence[Any], log: bool
     if log and min(values) <= 0:
         raise SpecError(f"{title} goes down to {min(values):g}; a log scale has no such value.")
     scale = alt.Scale(type="log" if log else "linear", zero=False, nice=True, padding=8)
-    return channel(f"{field}:Q", title=title + LOG * log, scale=scale)
+    return channel(f"{field}:Q", title=in_log(title) if log else title, scale=scale)

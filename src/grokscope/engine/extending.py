@@ -50,7 +50,7 @@ def go_on(run: Run, spec: Spec, store: Store) -> str:
     except StoreError:
         reason = "its final state was not kept (by version 0.1)"
     if reason:
-        return f"Run {run.id} cannot be gone on from: {reason}. It is trained from the start."
+        return f"Run {run.id} cannot be continued: {reason}. It is trained from the start."
     from grokscope.engine.training import columns_of
 
     with store.claim(spec.id) as mine:
@@ -87,5 +87,5 @@ def _check_same(run: Run, spec: Spec, store: Store) -> None:
     if form != other or not all(map(np.array_equal, arrays, others)):
         raise SpecError(
             f"How run {run.id} trains depends on how long it does (a learning rate that falls "
-            "along a cosine, say), so it cannot be gone on from; train the longer spec itself."
+            "along a cosine, say), so it cannot be continued; train the longer spec itself."
         )

@@ -39,7 +39,7 @@ def train(
     batch and the compiler options that it was begun with. `processes` defaults to one per core
     where that pays, and to one for batches (`vmap`). A run whose numbers overflow is marked as
     failed and does not disturb the others; one that dies otherwise is named in the error at the
-    end. `sinks` are called with every `Event`. `trust` allows to load parts (rules, models) that
+    end. `sinks` are called with every `Event`. `trust` allows loading parts (rules, models) that
     only the store names, such as a teacher's: their code is executed.
     """
     specs = [specs] if isinstance(specs, Spec) else list(specs)

@@ -33,7 +33,7 @@ RECIPES: dict[str, tuple[str, RunSpec]] = {
         "noise, with the oracle's structural prior: groks",
         RunSpec().replace(**{"task.alphabet": 59, "prior.kind": "oracle"}),
     ),
-    "smoke": ("seconds; for trying things out", _SMOKE),
+    "smoke": ("trains in seconds, for trying things out", _SMOKE),
     "smoke-noise": ("noise at smoke scale", _SMOKE.replace(**{"task.alphabet": 29})),
     "paper": ("the paper's set-up: addition modulo 113, 10,000 epochs", _PAPER),
     "paper-noise": ("noise at paper scale", _PAPER.replace(**{"task.alphabet": 113})),

@@ -96,7 +96,7 @@ class Store:
     """A directory of runs, safe for several processes at once."""
 
     def __init__(self, root: str | Path | None = None) -> None:
-        self.root = (Path(root) if root is not None else default_root()).absolute()
+        self.root = (Path(root) if root is not None else default_root()).expanduser().absolute()
         self.left_out: dict[Path, str] = {}
         """Entries that the last listing could not read, and why."""
         self._index = Index(self.root, self._read_row)
@@ -118,7 +118,7 @@ class Store:
             for name in dict.fromkeys(name for spec in specs for name in spec)
             if len({repr(spec[name]) for spec in specs if spec.get(name) is not None}) > 1
         ]
-        first = ("run", "status", "memorised", "grokked", "test_accuracy")
+        first = ("run", "name", "tags", "status", "memorised", "grokked", "test_accuracy")
         names = [name for name in (*first, *fields) if name in newest.columns]
         title = f"{len(table)} runs in {self.root}"
         return html_table(title, newest.select(names).rows(), names)
@@ -178,7 +178,8 @@ class Store:
             hint = suggest(name, known, listing) if known else " It is empty."
             raise StoreError(f"There is no run {name!r} in {self.root}.{hint}")
         if len(found) > 1:
-            raise StoreError(f"{name!r} is ambiguous: {', '.join(found[:5])}. Give more digits.")
+            what = "Give more digits" if found[0].startswith(name) else "Several have this name"
+            raise StoreError(f"{name!r} is ambiguous: {', '.join(found[:5])}. {what}.")
         return self._run(found[0])
 
     def find(self, spec: Spec) -> Run:

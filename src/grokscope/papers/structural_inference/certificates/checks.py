@@ -9,14 +9,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import polars as pl
 
 from grokscope.errors import SpecError, StoreError
 from grokscope.models.roles import MATRICES, MLP, role
+from grokscope.notebook import html_table
 from grokscope.papers.structural_inference import theory
 from grokscope.papers.structural_inference.certificates.inspection import (
     Inspected,
@@ -28,9 +30,6 @@ from grokscope.problems.routing import build
 from grokscope.spec import ObservedSpec, OptimiserSpec, RunSpec
 from grokscope.store import Run, Store, as_trained
 from grokscope.tasks import build_task
-
-if TYPE_CHECKING:
-    import polars as pl
 
 ROUNDING = 1e-4  # float32 training against exact inequalities
 IDENTITY = 1e-5  # error, relative to the vectors compared, that float32 explains
@@ -54,7 +53,7 @@ class Certificate:
 def certify(run: Run, store: Store | None = None, *, trust: bool = False) -> pl.DataFrame:
     """Every certificate of a finished run, one row each, ordered by name and epoch. For a model of
     the user's own these are the few that need only what was watched (see `inapplicable`). `trust`
-    allows to load the run's own parts (a rule, a model): their code is executed."""
+    allows loading the run's own parts (a rule, a model): their code is executed."""
     with trusting(trust), as_trained(run):
         return _certify(run, store)
 
@@ -91,18 +90,22 @@ def scalars(run: Run) -> dict[str, np.ndarray]:  # (rows,) each
 
 
 def _table(rows: Iterable[Certificate]) -> pl.DataFrame:
-    import polars as pl
-
     kinds = {"str": pl.String, "int": pl.Int64, "float": pl.Float64, "bool": pl.Boolean}
     schema = {f.name: kinds[str(f.type)] for f in fields(Certificate)}
     frame = pl.DataFrame([asdict(row) for row in rows], schema=schema)
-    return frame.sort("name", "epoch", maintain_order=True)
+    return Certificates(frame.sort("name", "epoch", maintain_order=True))
+
+
+class Certificates(pl.DataFrame):
+    """The table of certificates, which a notebook shows in brief."""
+
+    def _repr_html_(self, **options: Any) -> str:
+        brief = summarise(self)
+        return html_table(f"{len(self)} certificates", brief.rows(), brief.columns)
 
 
 def summarise(certificates: pl.DataFrame) -> pl.DataFrame:
     """A row per certificate: how often it holds, the worst ratio, the usual slack."""
-    import polars as pl
-
     return (
         certificates.group_by("name", maintain_order=True)
         .agg(
