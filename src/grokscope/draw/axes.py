@@ -8,13 +8,17 @@ from typing import Any
 
 import altair as alt
 
-EPOCH_TITLE = "Training time (epochs)"
 # Only whoever places a plot knows its width, and must set this parameter.
 ROOM = "room"
 POWERS = (  # 0.01 and 1,000 as they are, 1e-7 beyond
     "datum.value >= 1e-4 && datum.value < 1e6 ? format(datum.value, ',~r') "
     ": replace(format(datum.value, '~e'), '+', '')"
 )
+
+
+def in_unit(unit: str) -> str:
+    """The title of training time."""
+    return f"Training time ({unit}s)"
 
 
 def in_log(title: str) -> str:
@@ -25,7 +29,7 @@ def in_log(title: str) -> str:
 def epoch_axis(last: int, unit: str = "epoch", log: bool = False) -> alt.X:
     """Training time from 0 to the last epoch, with as many ticks as there is room for. A log
     scale is that of log(1 + epoch), so that epoch 0 has a place."""
-    title, last = EPOCH_TITLE.replace("epoch", unit), max(last, 1)
+    title, last = in_unit(unit), max(last, 1)
     scale, axis = alt.Scale(domain=[0, last], nice=False, zero=False), alt.Axis(format=",d")
     if log:
         scale.type, title = "symlog", in_log(title)

@@ -18,7 +18,7 @@ from grokscope.claims.evidence import ArmRuns, Evidence, Sample
 from grokscope.claims.studies import Panel
 from grokscope.claims.verdicts import median_time
 from grokscope.draw import marks, theme
-from grokscope.draw.axes import EPOCH_TITLE, fitting_axis, log_axis, renamed
+from grokscope.draw.axes import fitting_axis, in_unit, log_axis, renamed
 from grokscope.draw.glossary import measure_of
 from grokscope.draw.marks import Rows, inline, own_colour
 from grokscope.draw.tables import band_of_runs
@@ -223,7 +223,8 @@ def draw_stacks(evidence: Evidence, stacks: Sequence[Stack], root: bool = False)
             budget = stack.sample.budget
             views = []
             for index, plot in enumerate(stack.plots):
-                x = _epochs(budget, root, labels=plot is stack.plots[-1])
+                title = in_unit(stack.arm.spec.unit) if plot is stack.plots[-1] else None
+                x = _epochs(budget, root, title)
                 within = everything if plot.shared else table
                 named = budget if index == 0 else None
                 views.append(_draw_curves(plot, table, within, events, x, named))
@@ -232,15 +233,16 @@ def draw_stacks(evidence: Evidence, stacks: Sequence[Stack], root: bool = False)
     return panels
 
 
-def _epochs(budget: int, root: bool, labels: bool) -> alt.X:
+def _epochs(budget: int, root: bool, title: str | None) -> alt.X:
+    """Training time; only the last of several plots has a title and numbers."""
     shares = (0, 0.02, 0.1, 0.25, 0.5, 1)
     ticks = {"values": [round(budget * s) for s in shares]} if root else {"tickCount": 5}
     scale: dict[str, Any] = {"type": "sqrt"} if root else {}
     return alt.X(
         "epoch:Q",
-        title=EPOCH_TITLE if labels else None,
+        title=title,
         scale=alt.Scale(domain=[0, budget], nice=False, **scale),
-        axis=alt.Axis(format=",d", labels=labels, **ticks),
+        axis=alt.Axis(format=",d", labels=title is not None, **ticks),
     )
 
 

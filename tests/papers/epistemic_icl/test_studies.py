@@ -155,7 +155,7 @@ def test_runs_are_read_and_drawn(finished, monkeypatch):
         for study in paper.studies
         if study.name not in ("decay", "diversity")
     )
-    small = replace(paper, studies=studies)
+    small = replace(paper, studies=studies, story=(), picture="")
     runs = {run.id: run for run in finished}
     tables = collect(small, plan(studies, "laptop"), runs, Tables.empty())
     rows = tables.runs.to_dicts()

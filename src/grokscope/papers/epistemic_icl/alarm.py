@@ -22,22 +22,22 @@ from grokscope.papers.epistemic_icl.settings import (
 
 
 def ask_about(question: Question) -> Iterator[Claim]:
-    cell, words, event, suffix = question
+    cell, words, event, _ = question
     yield ask(
-        f"EU is early{suffix}",
+        question.name("EU is early"),
         f"EU's alarm leads generalisation to {words} by a tenth of the wait or more.",
         AlarmLead(question, "eu", least=0.1),
     )
     for rival in ("tu", "entropy", "parameter_norm", "train_loss"):
         yield ask(
-            f"EU beats {SIGNALS[rival]}{suffix}",
+            question.name(f"EU beats {SIGNALS[rival]}"),
             f"EU's alarm leads generalisation to {words} by more than that of the "
             f"{SIGNALS[rival]}.",
             AlarmLead(question, "eu", rival),
         )
     for arm, method in METHODS.items():
         yield ask(
-            f"low EU tells, {arm}{suffix}",
+            question.name("low EU tells", arm),
             f"{method}: low EU on {words} in the first quarter tells runs that will generalise "
             "from those that will not (falsifier ii: expected not to).",
             Separation(

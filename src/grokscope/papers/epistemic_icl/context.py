@@ -20,7 +20,7 @@ from grokscope.papers.epistemic_icl.settings import (
 
 
 def ask_about(question: Question) -> Iterator[Claim]:
-    cell, words, _, suffix = question
+    cell, words, *_ = question
     for arm, method in METHODS.items():
         for name, says, column, effect, low, high in (
             (
@@ -49,7 +49,7 @@ def ask_about(question: Question) -> Iterator[Claim]:
             ),
         ):
             yield Claim(
-                f"{name}, {arm}{suffix}",
+                question.name(name, arm),
                 f"{method}, {words}: {says}.",
                 Level(arm, f"{cell}_{column}", effect, low, high, absent=NOT_GENERALISED),
             )

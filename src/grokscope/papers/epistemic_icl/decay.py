@@ -68,9 +68,9 @@ def _list_decays(evidence: Evidence) -> Comparison:
 
 
 def ask_about(question: Question) -> Iterator[Claim]:
-    cell, words, event, suffix = question
+    cell, words, event, _ = question
     yield ask(
-        f"AdamW needs no decay{suffix}",
+        question.name("AdamW needs no decay"),
         f"AdamW without decay generalises to {words}, too.",
         Share(KEPT, "most", event=event),
     )
@@ -79,7 +79,7 @@ def ask_about(question: Question) -> Iterator[Claim]:
         ("where neither decays", KEPT, IVON),
     ):
         yield ask(
-            f"AdamW is ahead {how}{suffix}",
+            question.name(f"AdamW is ahead {how}"),
             f"AdamW is right about {words} more often than IVON {how}.",
             Level(arm, f"{cell}_final_accuracy", "accuracy", low=0.02, reference=reference),
         )

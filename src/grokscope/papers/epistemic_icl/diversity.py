@@ -71,25 +71,25 @@ STUDY = Study(
             for arm, words in METHODS.items()
             for claim in (
                 Claim(
-                    f"high at many tasks, {arm}",
+                    f"high at many tasks ({arm})",
                     f"{words}: with many tasks, unseen tasks with seen pairs are right more than "
                     "half of the time.",
                     Level(arm, "ood_train_final_accuracy", "accuracy", low=0.5),
                 ),
                 Claim(
-                    f"low at few tasks, {arm}",
+                    f"low at few tasks ({arm})",
                     f"{words}: with few tasks, unseen tasks with seen pairs are right less than "
                     "half of the time.",
                     Level(FEWER[arm], "ood_train_final_accuracy", "accuracy", high=0.5),
                 ),
                 Claim(
-                    f"tasks help, {arm}",
+                    f"tasks help ({arm})",
                     f"{words}: the more tasks are seen, the better are unseen tasks with seen "
                     "pairs.",
                     _along_tasks(KINDS[arm], "ood_train_final_accuracy", low=0.2),
                 ),
                 Claim(
-                    f"a large share is needed, {arm}",
+                    f"a large share is needed ({arm})",
                     f"{words}: with fewer pairs, unseen tasks with unseen pairs are right less "
                     "often.",
                     Level(
@@ -101,17 +101,17 @@ STUDY = Study(
                     ),
                 ),
                 Claim(
-                    f"EU falls with tasks, {arm}",
+                    f"EU falls with tasks ({arm})",
                     f"{words}: the more tasks are seen, the lower is final EU on unseen pairs.",
                     _along_tasks(KINDS[arm], "id_val_final_eu_corrected", high=-0.2),
                 ),
                 Claim(
-                    f"AU does not fall with tasks, {arm}",
+                    f"AU does not fall with tasks ({arm})",
                     f"{words}: final AU on unseen pairs does not fall with the number of tasks.",
                     _along_tasks(KINDS[arm], "id_val_final_au", low=-0.2),
                 ),
                 Claim(
-                    f"most is EU at few tasks, {arm}",
+                    f"most is EU at few tasks ({arm})",
                     f"{words}: with few tasks, more than half of total uncertainty on unseen pairs "
                     "is epistemic.",
                     Level(FEWER[arm], "id_val_eu_share", "share of EU", low=0.5),
@@ -120,11 +120,13 @@ STUDY = Study(
         ),
         *(
             Claim(
-                f"AdamW reaches further than IVON{suffix}",
-                f"Laplace after AdamW is right about {words} in a wider region than IVON.",
-                OverTheMap(f"{cell}_final_accuracy", f"accuracy on {words}", low=0.02),
+                question.name("AdamW reaches further than IVON"),
+                f"Laplace after AdamW is right about {question.words} in a wider region than IVON.",
+                OverTheMap(
+                    f"{question.cell}_final_accuracy", f"accuracy on {question.words}", low=0.02
+                ),
             )
-            for cell, words, _, suffix in QUESTIONS
+            for question in QUESTIONS
         ),
     ),
     draw=figures.draw_map,

@@ -18,10 +18,10 @@ from grokscope.papers.epistemic_icl.quantities import NOISES, RULES, SIGNALS, op
 from grokscope.papers.epistemic_icl.settings import BOTH, QUESTIONS, Question
 
 ACCURACIES = {
-    "id_train_accuracy": "seen tasks",
+    "id_train_accuracy": "none new",
     "id_val_accuracy": "new pairs",
     "ood_train_accuracy": "new tasks",
-    "ood_val_accuracy": "both new",
+    "ood_val_accuracy": "both",
 }
 COLOURS = dict(
     zip(ACCURACIES, (theme.TRAIN, theme.ARMS[6], theme.ARMS[1], theme.TEST), strict=True)

@@ -21,11 +21,11 @@ from grokscope.papers.epistemic_icl.settings import (
 
 
 def ask_about(question: Question) -> Iterator[Claim]:
-    cell, words, _, suffix = question
+    cell, words, *_ = question
     for arm, method in METHODS.items():
         for name, column in (("AU", "au"), ("EU", "eu_corrected")):
             yield Claim(
-                f"{name} rises with noise, {arm}{suffix}",
+                question.name(f"{name} rises with noise", arm),
                 f"{method}, {words}: {name} rises with the share of wrong labels.",
                 Level(
                     arm,
@@ -36,7 +36,7 @@ def ask_about(question: Question) -> Iterator[Claim]:
                 ),
             )
         yield Claim(
-            f"accuracy falls with noise, {arm}{suffix}",
+            question.name("accuracy falls with noise", arm),
             f"{method}, {words}: accuracy falls with the share of wrong labels.",
             Level(
                 arm,
@@ -47,7 +47,7 @@ def ask_about(question: Question) -> Iterator[Claim]:
             ),
         )
     yield Claim(
-        f"EU rises more for Laplace{suffix}",
+        question.name("EU rises more for Laplace"),
         f"On {words}, EU rises more with wrong labels for Laplace after AdamW than for IVON.",
         Level(
             ADAMW,

@@ -22,17 +22,22 @@ NOT_GENERALISED = "do not generalise to unseen tasks"
 
 
 class Question(NamedTuple):
-    """Generalisation in one of the cells: when it has happened, and what claims add to a name."""
+    """Generalisation in one of the cells: when it has happened, and what the names of claims say
+    of it."""
 
     cell: str
     words: str
     event: Event
-    suffix: str = ""
+    note: str = ""
+
+    def name(self, claim: str, arm: str = "") -> str:
+        told = ", ".join(filter(None, (arm, self.note)))
+        return f"{claim} ({told})" if told else claim
 
 
 # The paper's, and the one that is within reach of a laptop.
 BOTH = Question("ood_val", "unseen tasks with unseen pairs", GENERALISE)
-TASKS = Question("ood_train", "unseen tasks with seen pairs", CARRY, ", seen pairs")
+TASKS = Question("ood_train", "unseen tasks with seen pairs", CARRY, "seen pairs")
 QUESTIONS = (BOTH, TASKS)
 # By method: what a claim calls it, its arm with few tasks, its kind of optimiser.
 METHODS = {ADAMW: "Laplace after AdamW", IVON: "IVON"}

@@ -54,8 +54,8 @@ def _state_peaks(evidence: Evidence) -> str:
 def ask_about(question: Question) -> Iterator[Claim]:
     """When EU peaks, and whether it is low beforehand, in one cell. Of unseen pairs the paper says
     so; of seen ones it is asked here."""
-    cell, words, _, suffix = question
-    states = ask if suffix else Claim
+    cell, words, *_ = question
+    states = ask if question.note else Claim
     left = "part of the wait that is left at the EU peak (-1 without a peak)"
     for arm, method in METHODS.items():
         for when, column, meaning in (
@@ -63,13 +63,13 @@ def ask_about(question: Question) -> Iterator[Claim]:
             ("before the half", "eu_lead_half", "has half of its final value"),
         ):
             yield states(
-                f"peak {when}, {arm}{suffix}",
+                question.name(f"peak {when}", arm),
                 f"{method}: in runs that generalise, EU on {words} peaks before accuracy there "
                 f"{meaning}.",
                 Level(arm, f"{cell}_{column}", left, low=0.01, absent=NOT_GENERALISED),
             )
         yield ask(
-            f"the wait exists, {arm}{suffix}",
+            question.name("the wait exists", arm),
             f"{method}: in runs that generalise, {words} are right as often as generalisation asks "
             "at least twice as late as seen tasks with seen pairs (the paper shows no seen tasks).",
             Level(
@@ -82,7 +82,7 @@ def ask_about(question: Question) -> Iterator[Claim]:
             ),
         )
         yield ask(
-            f"no peak without generalisation, {FEWER[arm]}{suffix}",
+            question.name("no peak without generalisation", FEWER[arm]),
             f"{method}: runs with few tasks that never generalise to {words} have no EU peak there "
             "(falsifier i).",
             Level(
@@ -94,7 +94,7 @@ def ask_about(question: Question) -> Iterator[Claim]:
             ),
         )
         yield ask(
-            f"EU is lower before, {arm}{suffix}",
+            question.name("EU is lower before", arm),
             f"{method}: in runs that generalise, EU on {words} while accuracy there is at chance "
             "is below EU at the end (so that a low level alone does not tell that a network "
             "generalises).",
