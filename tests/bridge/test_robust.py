@@ -58,6 +58,27 @@ def test_a_function_that_scales_scores_is_refused(scaled, make_gpt2, hf_batch, s
         StructuralPrior(model, informative=[0]).penalty(0, hf_batch)
 
 
+@pytest.mark.parametrize("by", [1.0, 2.0, 4.0])
+def test_large_scores_are_proven_in_half_precision(by, scaled, make_gpt2, hf_batch, store):
+    """There rounding alone moves weights by more than a wrong scale does."""
+    scaled["by"], model = by, make_gpt2("scaled")
+    with torch.no_grad():
+        for block in model.transformer.h:
+            block.attn.c_attn.weight[:, :32] *= 3
+    found = {}
+    model.transformer.h[0].attn.c_attn.register_forward_hook(
+        lambda module, given, output: found.update(qkv=output)
+    )
+    observer = Observer(model, "mine", autocast=torch.bfloat16, store=store)
+    if by == 1.0:
+        observer.measure(0, hf_batch)
+        q, k, _ = (part.unflatten(2, (2, -1)).float() for part in found["qkv"].chunk(3, 2))
+        assert torch.einsum("bthd,bshd->bhts", q, k).abs().max() / 8**0.5 > 20
+    else:
+        with pytest.raises(CaptureError, match="not the model's own"):
+            observer.measure(0, hf_batch)
+
+
 def test_every_row_is_proven(scaled, make_gpt2, hf_batch, store):
     """What begins right and goes wrong later is refused later."""
     observer = Observer(make_gpt2("scaled"), "mine", store=store, strict=True)
