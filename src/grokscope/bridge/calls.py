@@ -209,6 +209,8 @@ def from_sdpa(given: dict[str, Any]) -> Call:
 
 def from_transformers(implementation: str, given: tuple[Any, ...], options: dict[str, Any]) -> Call:
     """A call of an attention function of Hugging Face transformers."""
+    if len(given) == 4:  # some models give the mask by name
+        given = (*given, options.get("attention_mask"))
     module, query, key, value, mask = given
     where = f"{type(module).__name__} (attention {implementation!r})"
     if options.get("s_aux") is not None or getattr(module, "sinks", None) is not None:
