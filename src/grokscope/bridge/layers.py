@@ -110,9 +110,9 @@ def choose_layers(found: Sequence[Layer], layers: Layers, model: nn.Module) -> l
                 ]
                 if not fits:
                     raise CaptureError(f"No attention is made in {asked!r}. There are: {names}.")
-                chosen += [layer for layer in fits if layer not in chosen]
             else:
-                chosen += choose(found, [asked], "Layer", f": {names}")
+                fits = choose(found, [asked], "Layer", f": {names}")
+            chosen += [layer for layer in fits if layer not in chosen]
         if any(isinstance(asked, int) or "#" in asked for asked in layers):
             return chosen
     for layer in chosen:
