@@ -3,6 +3,7 @@ no terminal, plain lines."""
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,9 +19,17 @@ from rich.text import Text
 from grokscope import interrupts
 from grokscope.draw.glossary import MEASURES, measure_of
 from grokscope.draw.reading import events_of, phases_of
-from grokscope.draw.words import cell, clock, count, state_event, state_phase, state_plateau
+from grokscope.draw.words import (
+    cell,
+    clock,
+    count,
+    state_event,
+    state_phase,
+    state_plateau,
+    state_watching,
+)
 from grokscope.engine.events import Event
-from grokscope.errors import plain
+from grokscope.errors import StoreError, plain
 from grokscope.pages.labels import label_specs
 from grokscope.spec import Spec
 from grokscope.store import CURVE, Run, Store, describe
@@ -396,6 +405,8 @@ def show_run(run: Run) -> list[RenderableType]:
         last = f"{run.about.unit} {rows['epoch'][-1]}"
         parts.append(f"{len(rows)} rows so far, the last at {last}.")
         latest = {n: v for n, v in rows.row(-1, named=True).items() if isinstance(v, float)}
+        with contextlib.suppress(StoreError):
+            parts += state_watching(run.provenance["segments"][-1])
         return [*parts, "", _measures("latest measure", latest)]
     parts.append(OutcomeTable([run], [outcome], {run.id: run.id[:8]}))
     if found := phases_of(outcome):
@@ -411,7 +422,8 @@ def show_run(run: Run) -> list[RenderableType]:
         f"Trained in {seconds:.1f} s, {last.get('execution')}, {last.get('threads')} thread(s), "
         f"{engine} {last['versions'].get(engine)}; ended by {outcome['ended_by']}."
     )
-    return [*parts, "", _measures("final measure", outcome["final"]), "", made]
+    final = _measures("final measure", outcome["final"])
+    return [*parts, "", final, "", made, *state_watching(last)]
 
 
 def diff_table(first: Run, second: Run) -> Table:

@@ -123,3 +123,31 @@ def test_a_trainer_that_drops_the_prior_is_refused(make_gpt2, hf_batch, tmp_path
     callback = GrokscopeCallback(prior=StructuralPrior(model, informative=[0, 2]))
     with pytest.raises(SpecError, match="the prior is lost"):
         train(model, hf_batch, [callback], tmp_path, trainer=OwnLoss)
+
+
+def test_a_mask_by_name(store):
+    """As in Afmoe, whose attention gets its mask as a keyword."""
+    config = transformers.AfmoeConfig(
+        vocab_size=20,
+        hidden_size=16,
+        intermediate_size=24,
+        moe_intermediate_size=8,
+        num_hidden_layers=2,
+        num_dense_layers=1,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        head_dim=8,
+        num_experts=2,
+        num_experts_per_tok=1,
+        num_shared_experts=1,
+        max_position_embeddings=16,
+    )
+    model, tokens = transformers.AfmoeForCausalLM(config), torch.randint(0, 20, (3, 7))
+    mask = torch.ones_like(tokens)
+    mask[1, :2] = 0
+    given = {"input_ids": tokens, "attention_mask": mask}
+    row = Observer(model, "mine", store=store).measure(0, given)
+    model.eval().set_attn_implementation("eager")
+    with torch.no_grad():
+        own = torch.stack(model(**given, output_attentions=True).attentions)
+    assert row["attention"] == pytest.approx(own[..., -1, :].mean(dim=(0, 1, 2)).numpy(), abs=1e-6)

@@ -12,6 +12,7 @@ pytest.importorskip("transformers")
 import jax
 import jax.numpy as jnp
 import numpy as np
+from small_models import NanoGPT
 
 from grokscope import priors
 from grokscope.bridge import CaptureError, ReadModule, StructuralPrior
@@ -210,3 +211,31 @@ def test_bad_input_gets_a_sentence(make_nano, batch):
         penalty_of(make_nano(fused=False), batch, attention=broken)
     with pytest.raises(CaptureError, match="whole numbers"):
         StructuralPrior(model, informative=[0.5])
+
+
+def test_mixed_precision_ends_before_the_penalty(batch):
+    """Norms by hand leave queries and keys in float32 beside values in bfloat16."""
+
+    class Normed(NanoGPT):
+        def __init__(self):
+            super().__init__(layers=1)
+            self.qkv = torch.nn.Linear(16, 48)
+
+        def forward(self, idx, targets=None):
+            parts = self.qkv(self.wte(idx)).chunk(3, dim=2)
+            q, k, v = (part.unflatten(2, (2, 8)).transpose(1, 2) for part in parts)
+            q, k = (part.float() / part.float().norm(dim=-1, keepdim=True) for part in (q, k))
+            self.kinds = q.dtype, v.dtype
+            x = torch.nn.functional.scaled_dot_product_attention(q, k, v)
+            return self.head(x.transpose(1, 2).flatten(2))
+
+    torch.manual_seed(0)
+    model = Normed()
+    prior = StructuralPrior(model, informative=[0, 2])
+    with torch.autocast("cpu", torch.bfloat16), prior:
+        model(batch[0])
+    assert model.kinds == (torch.float32, torch.bfloat16)
+    outside = prior.penalty(0)
+    outside.backward()
+    assert model.qkv.weight.grad.abs().sum() > 0
+    assert outside.item() == pytest.approx(prior.penalty(1, batch[0]).item(), rel=0.02)

@@ -20,11 +20,13 @@ from torch.nn import functional as F
 from grokscope.bridge import CaptureError, Observer, ReadModule, StructuralPrior, watch
 from grokscope.bridge import observer as observing
 from grokscope.bridge.capture import read_attention
+from grokscope.bridge.scoring import spread_queries
 from grokscope.draw.charts import FIGURES
 from grokscope.engine.events import Event
 from grokscope.errors import StoreError
 from grokscope.pages.reading import group_runs
 from grokscope.pages.run import render_page
+from grokscope.terminal import show_run
 from hardening.faults import FaultyDisk, under
 
 
@@ -56,6 +58,27 @@ def test_a_function_that_scales_scores_is_refused(scaled, make_gpt2, hf_batch, s
         Observer(model, "mine", store=store).measure(0, hf_batch)
     with pytest.raises(CaptureError, match=sentence):
         StructuralPrior(model, informative=[0]).penalty(0, hf_batch)
+
+
+@pytest.mark.parametrize("by", [1.0, 2.0, 4.0])
+def test_large_scores_are_proven_in_half_precision(by, scaled, make_gpt2, hf_batch, store):
+    """There rounding alone moves weights by more than a wrong scale does."""
+    scaled["by"], model = by, make_gpt2("scaled")
+    with torch.no_grad():
+        for block in model.transformer.h:
+            block.attn.c_attn.weight[:, :32] *= 3
+    found = {}
+    model.transformer.h[0].attn.c_attn.register_forward_hook(
+        lambda module, given, output: found.update(qkv=output)
+    )
+    observer = Observer(model, "mine", autocast=torch.bfloat16, store=store)
+    if by == 1.0:
+        observer.measure(0, hf_batch)
+        q, k, _ = (part.unflatten(2, (2, -1)).float() for part in found["qkv"].chunk(3, 2))
+        assert torch.einsum("bthd,bshd->bhts", q, k).abs().max() / 8**0.5 > 20
+    else:
+        with pytest.raises(CaptureError, match="not the model's own"):
+            observer.measure(0, hf_batch)
 
 
 def test_every_row_is_proven(scaled, make_gpt2, hf_batch, store):
@@ -178,6 +201,84 @@ def test_weights_of_rank_three_have_a_gradient(batch, store):
     assert rows[0]["logit_gradient_mean"] > 0
     for name in ("logit_gradient_mean", "logit_gradient_max", "attention_entropy"):
         assert rows[0][name] == pytest.approx(rows[1][name], rel=1e-5)
+
+
+def test_heads_on_the_axis_of_examples(batch, store):
+    """(B * H, T, T), as for bmm: refused, and read once a function says which is which."""
+
+    class Merged(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embedding, self.head = torch.nn.Embedding(20, 8), torch.nn.Linear(8, 20)
+            self.pattern = torch.nn.Identity()
+
+        def forward(self, tokens):
+            x = self.embedding(tokens).unflatten(2, (2, 4)).transpose(1, 2).flatten(0, 1)
+            mixed = torch.bmm(self.pattern(torch.softmax(torch.bmm(x, x.mT), dim=-1)), x)
+            mixed = mixed.unflatten(0, (-1, 2)).transpose(1, 2).flatten(2)
+            return F.cross_entropy(self.head(mixed)[:, -1], tokens[:, 0])
+
+    model = Merged()
+    sentence = "Merged attends in 12 groups, but there are 6 examples: examples and heads"
+    with pytest.raises(CaptureError, match=sentence):
+        Observer(model, "mine", store=store).measure(0, batch[0])
+    with pytest.raises(CaptureError, match=sentence):
+        StructuralPrior(model, informative=[0]).penalty(0, batch[0])
+    read = ReadModule("pattern", lambda module, inputs, output: output.unflatten(0, (-1, 2)))
+    row = Observer(model, "mine", attention=read, store=store).measure(0, batch[0])
+    x = model.embedding(batch[0]).unflatten(2, (2, 4)).transpose(1, 2)
+    own = torch.softmax(x @ x.mT, dim=-1)[:, :, -1].mean(dim=(0, 1))
+    np.testing.assert_allclose(row["attention"], own.detach(), atol=1e-6)
+
+
+def test_an_offset_that_cannot_be(batch, store):
+    sentence = "offset is 2, but attn.0 looks at 9 positions, and the sequences have 9: at most 0"
+    model = NanoGPT()
+    with pytest.raises(CaptureError, match=sentence):
+        Observer(model, "mine", informative=[0], offset=2, store=store).measure(0, batch)
+    with pytest.raises(CaptureError, match=sentence):
+        StructuralPrior(model, informative=[0], offset=2).penalty(0, batch)
+
+
+def test_a_layer_named_twice_is_read_once(make_nano, batch, store):
+    observer = Observer(make_nano(), "mine", layers=[0, "attn.0", -2], store=store)
+    observer.measure(0, batch)
+    assert observer.layers == ["attn.0"]
+
+
+def test_layers_of_different_lengths_are_named(store):
+    class Pooled(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embedding, self.head = torch.nn.Embedding(20, 8), torch.nn.Linear(8, 20)
+            self.fine, self.coarse = (
+                torch.nn.MultiheadAttention(8, 2, batch_first=True) for _ in range(2)
+            )
+
+        def forward(self, tokens):
+            x = self.embedding(tokens)
+            x = self.fine(x, x, x, need_weights=False)[0]
+            pooled = x[:, ::2]
+            return self.head(self.coarse(x, pooled, pooled, need_weights=False)[0])
+
+    tokens = torch.randint(0, 20, (3, 8))
+    observer = Observer(Pooled(), "mine", offset=0, store=store)
+    with pytest.raises(CaptureError, match=r"positions: fine \(8\), coarse \(4\)\. Choose"):
+        observer.measure(0, (tokens, tokens))
+
+
+def test_examples_without_an_answer_do_not_count(make_nano, batch, store):
+    """They are neither right nor without loss."""
+    model, (tokens, targets) = make_nano().eval(), batch
+    with torch.no_grad():
+        targets[:4, -1] = model(tokens)[0][:4, -1].argmax(dim=-1)
+    whole = Observer(model, "a", store=store).measure(0, (tokens[3:], targets[3:]))
+    targets[:3] = -1
+    part = Observer(model, "b", store=store).measure(0, (tokens, targets))
+    assert part["train_accuracy"] == whole["train_accuracy"] == pytest.approx(1 / 3)
+    assert part["train_loss"] == pytest.approx(whole["train_loss"], rel=1e-5)
+    with pytest.raises(CaptureError, match="No label of the batch counts"):
+        Observer(model, "c", store=store).measure(0, (tokens, targets * 0 - 1))
 
 
 def test_layers_of_a_mixed_model(batch, store):
@@ -306,6 +407,14 @@ def test_a_probe_that_fails_is_a_gap(batch, store):
     gaps = run.provenance["segments"][-1]["gaps"]
     assert [gap["step"] for gap in gaps] == [1, 2]
     assert "functorch" in gaps[0]["error"]
+    page, shown = render_page(group_runs([run])), show_run(run)
+    for line in (
+        "Attention was read in attn.0 and attn.1.",
+        "no test batch: generalisation",
+        "2 gaps, from step 1 on: RuntimeError: functorch",
+    ):
+        assert line in page
+        assert any(line in part for part in shown if isinstance(part, str))
     model.fail = True
     with pytest.raises(RuntimeError, match="functorch"):
         Observer(model, "mine", store=store).step(0, batch)  # at the start it is raised
@@ -389,6 +498,22 @@ def test_checkpoints_in_evaluation(reentrant, batch, store):
         loss = NanoGPT.forward(model.eval(), *batch)[1].item()
     assert row["train_loss"] == pytest.approx(loss, rel=1e-5)
     assert row["attention_entropy"] > 0
+    assert ("logit_gradient_mean" not in row) == reentrant
+    (segment,) = observer.finish().provenance["segments"]
+    assert any("computes without gradients" in text for text in segment["left_out"]) == reentrant
+
+
+def test_a_model_without_gradients_says_so(batch, store):
+    class Still(NanoGPT):
+        def forward(self, *args):
+            with torch.no_grad():
+                return super().forward(*args)
+
+    observer = Observer(Still(), "mine", store=store)
+    assert "logit_gradient_mean" not in observer.measure(0, batch)
+    (segment,) = observer.finish().provenance["segments"]
+    assert segment["left_out"] == observer.left_out
+    assert "computes without gradients" in segment["left_out"][-1]
 
 
 def test_wrappers_and_bare_tensors(make_gpt2, hf_batch, store):
@@ -405,6 +530,19 @@ def test_wrappers_and_bare_tensors(make_gpt2, hf_batch, store):
     wrapped = Observer(Wrapper(model), "b", store=store).measure(0, {**hf_batch, "mine": 3})
     assert wrapped["train_loss"] == plain["train_loss"]
     assert wrapped["attention_entropy"] == plain["attention_entropy"]
+
+    class Naming(Wrapper):
+        def forward(self, input_ids, **kwargs):
+            return self.inner(input_ids=input_ids, **kwargs)
+
+    mask = torch.ones_like(hf_batch["input_ids"])
+    mask[1, :4] = 0
+    padded = {**hf_batch, "attention_mask": mask, "mine": 3}
+    plain = Observer(model, "e", store=store).measure(0, padded)
+    named = Observer(Naming(model), "f", store=store).measure(0, padded)
+    assert named["train_loss"] == plain["train_loss"]
+    assert named["attention_entropy"] == plain["attention_entropy"]
+    plain = Observer(model, "g", store=store).measure(0, {**hf_batch, "mine": 3})
     bare = Observer(model, "c", store=store).measure(0, hf_batch["input_ids"])
     assert bare["attention_entropy"] == plain["attention_entropy"]
     assert "train_loss" not in bare
@@ -503,6 +641,43 @@ def test_a_killed_run_is_resumed_as_one(batch, store):
     assert store.verify() == []
 
 
+@pytest.mark.parametrize("kind", ["AdamW", "SGD"])
+def test_a_cycle_of_the_momentum_leaves_the_name(kind, batch, store):
+    """OneCycleLR moves it at every step; groups may have decays, and second betas, of their own."""
+
+    def begin():
+        torch.manual_seed(0)
+        model = NanoGPT()
+        weights, others = list(model.parameters())[:4], list(model.parameters())[4:]
+        groups = [{"params": weights}, {"params": others, "weight_decay": 0.0}]
+        if kind == "AdamW":
+            optimiser = torch.optim.AdamW(groups, 1e-2, betas=(0.8, 0.97), weight_decay=0.1)
+        else:
+            optimiser = torch.optim.SGD(groups, 1e-2, momentum=0.8)
+        schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, 1e-2, total_steps=40)
+        return Observer(model, "mine", optimizer=optimiser, store=store), optimiser, schedule
+
+    observer, optimiser, schedule = begin()
+    observer.measure(0, batch)
+    observer._write()
+    observer._held.close()  # killed
+    for _ in range(10):
+        optimiser.step()
+        schedule.step()
+    kept = optimiser.state_dict()
+    again, optimiser, _ = begin()
+    optimiser.load_state_dict(kept)
+    again.measure(10, batch)
+    run = again.finish()
+    assert run.curve["epoch"].to_list() == [0, 10]
+    if kind == "AdamW":
+        found = run.about.optimiser
+        assert (found.beta1, found.beta2, found.weight_decay) == pytest.approx((0.8, 0.97, 0.1))
+    model = NanoGPT()
+    own = torch.optim.SGD([{"params": list(model.parameters()), "momentum": 0.3}], 1e-2)
+    assert observing.describe_optimiser(own).beta1 == pytest.approx(0.3)  # without a cycle
+
+
 # The shortest form, and measures of one's own
 
 
@@ -528,6 +703,38 @@ def test_watch(batch, store):
     ]
     assert "no test batch" in events[0].message
     assert store.runs()[0].about.name == "NanoGPT"
+
+
+@pytest.mark.parametrize("side", ["right", "left"])
+def test_watch_leaves_padding_out(side, make_gpt2, batch, store):
+    """The rows of padded sequences are those of the sequences alone."""
+    model, tokens = make_gpt2(), batch[0][:2]
+    mask = torch.ones_like(tokens)
+    place = slice(5, None) if side == "right" else slice(None, 4)
+    mask[1, place] = 0
+    labels = tokens.masked_fill(mask == 0, -100)
+    positions = (mask.cumsum(dim=1) - 1).clamp(min=0)
+    given = {
+        "input_ids": tokens.masked_fill(mask == 0, 0),
+        "attention_mask": mask,
+        "position_ids": positions,
+    }
+    row = watch(model, "padded", store=store).measure(0, given)
+    alone = [tokens[:1], tokens[1:][:, mask[1].bool()]]
+    rows = [watch(model, f"{n}", store=store).measure(0, part) for n, part in enumerate(alone)]
+    for name in ("train_loss", "train_accuracy"):
+        assert row[name] == pytest.approx(np.mean([one[name] for one in rows]), rel=1e-4)
+    asked = spread_queries(given)
+    assert mask.gather(1, asked).all()
+    assert asked[0].tolist() == [1, 2, 3, 4, 5, 6, 7, 8]
+    assert set(asked[1].tolist()) == set((mask[1].nonzero()[1:, 0]).tolist())
+    labels[0, :5] = -100  # as for a prompt
+    part = watch(model, "prompt", store=store).measure(0, {**given, "labels": labels})
+    with torch.no_grad():
+        own = model.eval()(**{**given, "labels": labels}).logits[0, 4:-1]
+    first = F.cross_entropy(own, tokens[0, 5:]).item()
+    expected = (first + rows[1]["train_loss"]) / 2
+    assert part["train_loss"] == pytest.approx(expected, rel=1e-4)
 
 
 def test_measures_of_ones_own(make_nano, batch, store):

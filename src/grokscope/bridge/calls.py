@@ -9,6 +9,7 @@ B examples, H heads, K key heads (grouped queries share keys), Q chosen rows, T 
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -40,6 +41,12 @@ class Call:
     window: int | None = None  # a causal row sees this many positions, including its own
     padding: Tensor | None = None  # (B, T), zero where a key is padding
     softcap: float | None = None
+    autocast: torch.dtype | None = None  # the mixed precision in which it is made
+
+    def precision(self) -> torch.autocast:
+        """The precision in which the call is made, whatever it is now."""
+        on = self.autocast is not None
+        return torch.autocast(self.query.device.type, self.autocast, enabled=on)
 
     @property
     def sizes(self) -> tuple[int, int, int, int]:
@@ -93,6 +100,12 @@ def find_hidden(scores: Tensor) -> Tensor:  # (..., T) -> (..., T)
     return (scores.amax(dim=-1, keepdim=True) - scores > UNSEEN) | (scores == -torch.inf)
 
 
+def cast(value: Any, kind: torch.dtype | None) -> Any:
+    """Fractional numbers in the given kind; all else, and without one, as it is."""
+    fits = kind is not None and isinstance(value, Tensor) and value.dtype.is_floating_point
+    return value.to(kind) if fits else value
+
+
 def take_rows(tensor: Tensor, rows: Tensor | None) -> Tensor:  # (B, H, T, n), (B, Q)
     return tensor if rows is None else torch.gather(tensor, 2, _index(tensor, rows))
 
@@ -114,27 +127,39 @@ def _share(tensor: Tensor, heads: int) -> Tensor:  # (B, K, T, d) -> (B, H, T, d
     return tensor if heads == shared else tensor.repeat_interleave(heads // shared, dim=1)
 
 
-def prove(call: Call, own: Callable[[Tensor], Tensor], rows: Tensor | None, name: str) -> Tensor:
+def prove(call: Call, own: Callable[..., Tensor], rows: Tensor | None, name: str) -> Tensor:
     """The model's own output (B, H, T, d), once it is proven at the rows (B, Q) that our weights
     give the same.
 
-    `own(values)` is the model's own computation without dropout. Values that are nearly equal at
-    all positions would prove nothing, so made-up ones are sent through it as well."""
-    output = own(call.value)
+    `own(values, kind)` is the model's own computation without dropout, of numbers of that kind.
+    Half precision would hide what is wrong with large scores, and values that are nearly equal at
+    all positions would prove nothing, so made-up ones are sent through it in float32 as well; where
+    the kernel refuses that, in the model's own precision."""
+    wide = torch.promote_types(call.query.dtype, torch.float32)
+    device = call.value.device
+    with call.precision():
+        output = own(call.value)
     with torch.no_grad():
         scores = call.scores(rows)
         weights = normalise(scores)
         sees = weights.sum(dim=-1, keepdim=True) > 0
         spread = torch.where(find_hidden(scores), 0.0, scores).abs().max().item()
-        device = call.value.device
-        coarse = 4 * _rounding(call.query.dtype, device.type)
         place = torch.arange(call.value[0, 0].numel(), device=device, dtype=torch.float32)
-        made = torch.cos(1.7 * place**1.5).view_as(call.value[0, 0]).to(call.value.dtype)
+        made = torch.cos(1.7 * place**1.5).view_as(call.value[0, 0]).to(wide)
         made = made.expand_as(call.value).contiguous()
-        for values, theirs in ((call.value, output), (made, own(made))):
-            ours = (weights.to(values.dtype) @ _share(values, weights.shape[1])).float()
+        coarse = max(_rounding(call.query.dtype), _rounding(call.autocast or wide))
+        exact, rounding = None, _rounding(wide)
+        with contextlib.suppress(Exception), torch.autocast(device.type, enabled=False):
+            exact = own(made, wide)
+        if exact is None or exact.dtype != wide:
+            made, rounding = made.to(call.value.dtype), coarse
+            with call.precision():
+                exact = own(made)
+        for values, theirs, eps in ((call.value, output, coarse), (made, exact, rounding)):
+            with torch.autocast(device.type, enabled=False):
+                ours = (weights.to(values.dtype) @ _share(values, weights.shape[1])).float()
             size = values.abs().max().item()
-            allowed = (max(CLOSE, coarse) + coarse * spread) * max(size, 1e-30)
+            allowed = (max(CLOSE, 4 * eps) + 4 * eps * spread) * max(size, 1e-30)
             apart = torch.where(sees, take_rows(theirs, rows).float() - ours, 0.0).abs().max()
             if apart > allowed:  # nan is the loss's matter
                 raise CaptureError(
@@ -146,15 +171,17 @@ def prove(call: Call, own: Callable[[Tensor], Tensor], rows: Tensor | None, name
     return output
 
 
-def _rounding(kind: torch.dtype, device: str) -> float:
+def _rounding(kind: torch.dtype) -> float:
     """How coarsely products are computed: half precision and TF32 where they are switched on."""
     fast = {"highest": 0.0, "high": 2.0**-10, "medium": 2.0**-7}
     given = torch.finfo(kind).eps
-    if torch.is_autocast_enabled(device):
-        given = max(given, torch.finfo(torch.get_autocast_dtype(device)).eps)
-    if kind == torch.float32:
-        given = max(given, fast[torch.get_float32_matmul_precision()])
-    return given
+    return max(given, fast[torch.get_float32_matmul_precision()] * (kind == torch.float32))
+
+
+def find_autocast(device: torch.device) -> torch.dtype | None:
+    """The type of the mixed precision around us, if any."""
+    on = torch.is_autocast_enabled(device.type)
+    return torch.get_autocast_dtype(device.type) if on else None
 
 
 def from_sdpa(given: dict[str, Any]) -> Call:
@@ -176,11 +203,14 @@ def from_sdpa(given: dict[str, Any]) -> Call:
     scale = given.get("scale")
     scale = parts[0].shape[-1] ** -0.5 if scale is None else float(scale)
     query, key, value = parts
-    return Call(query, key, value, scale, mask, bool(given.get("is_causal", False)))
+    causal, autocast = bool(given.get("is_causal", False)), find_autocast(query.device)
+    return Call(query, key, value, scale, mask, causal, autocast=autocast)
 
 
 def from_transformers(implementation: str, given: tuple[Any, ...], options: dict[str, Any]) -> Call:
     """A call of an attention function of Hugging Face transformers."""
+    if len(given) == 4:  # some models give the mask by name
+        given = (*given, options.get("attention_mask"))
     module, query, key, value, mask = given
     where = f"{type(module).__name__} (attention {implementation!r})"
     if options.get("s_aux") is not None or getattr(module, "sinks", None) is not None:
@@ -213,4 +243,5 @@ def from_transformers(implementation: str, given: tuple[Any, ...], options: dict
         mask = bias if mask is None else mask + bias
     scale = query.shape[-1] ** -0.5 if scale is None else float(scale)
     window, softcap = options.get("sliding_window"), options.get("softcap")
-    return Call(query, key, value, scale, mask, causal, window, padding, softcap)
+    autocast = find_autocast(query.device)
+    return Call(query, key, value, scale, mask, causal, window, padding, softcap, autocast)

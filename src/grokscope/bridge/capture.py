@@ -36,6 +36,7 @@ from grokscope.bridge.calls import (
     POSITIONAL,
     Call,
     CaptureError,
+    cast,
     from_sdpa,
     from_transformers,
     normalise,
@@ -171,8 +172,8 @@ class Recorder(TorchFunctionMode):
         return result
 
     def _attend(self, layer: Layer, call: Call, own: Callable[..., Tensor]) -> Tensor | None:
-        """Record a call; returns its new output (B, H, T, d) if it is made explicit. `own(value)`
-        is the model's own computation without dropout."""
+        """Record a call; returns its new output (B, H, T, d) if it is made explicit. `own(value,
+        kind)` is the model's own computation without dropout, of numbers of that kind."""
         self.layers.append(layer)
         if self.mode == "watch":
             layer.call, layer.own = call, own
@@ -194,9 +195,10 @@ class Recorder(TorchFunctionMode):
         call = from_sdpa(given)
         plain = given["query"].dim() == 3
 
-        def own(value: Tensor) -> Tensor:
+        def own(value: Tensor, kind: torch.dtype | None = None) -> Tensor:
             values = {"value": value[:, 0] if plain else value, "dropout_p": 0.0}
-            return SDPA(**given | values)[:, None] if plain else SDPA(**given | values)
+            output = SDPA(**{name: cast(part, kind) for name, part in (given | values).items()})
+            return output[:, None] if plain else output
 
         layer = self._new_layer("call", call.sizes, call.query.device)
         output = self._attend(layer, call, own)
@@ -234,9 +236,10 @@ class Recorder(TorchFunctionMode):
                     return function(*given, **options)
                 call = from_transformers(implementation, given, options)
 
-                def own(value: Tensor) -> Tensor:
-                    parts = (*given[:3], value, *given[4:])
-                    return function(*parts, **options | {"dropout": 0.0})[0].transpose(1, 2)
+                def own(value: Tensor, kind: torch.dtype | None = None) -> Tensor:
+                    parts = [cast(part, kind) for part in (*given[:3], value, *given[4:])]
+                    others = {name: cast(part, kind) for name, part in options.items()}
+                    return function(*parts, **others | {"dropout": 0.0})[0].transpose(1, 2)
 
                 path = self._paths.get(id(given[0]), "")
                 layer = self._new_layer("call", call.sizes, call.query.device, path)

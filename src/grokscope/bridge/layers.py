@@ -30,7 +30,7 @@ class Layer:
     turn: int = 0  # which forward of that module
     name: str = ""  # the path, numbered where one module makes several calls
     call: Call | None = None
-    own: Callable[[Tensor], Tensor] | None = None  # the model's own computation of it
+    own: Callable[..., Tensor] | None = None  # the model's own computation of it
     known: Tensor | None = None  # (B, H, T, T) or (B, T, T): weights that the model computes itself
     scores: Tensor | None = None  # what they are the softmax of
     rows: Tensor | None = None  # (B, Q): those that are explicit
@@ -110,9 +110,9 @@ def choose_layers(found: Sequence[Layer], layers: Layers, model: nn.Module) -> l
                 ]
                 if not fits:
                     raise CaptureError(f"No attention is made in {asked!r}. There are: {names}.")
-                chosen += [layer for layer in fits if layer not in chosen]
             else:
-                chosen += choose(found, [asked], "Layer", f": {names}")
+                fits = choose(found, [asked], "Layer", f": {names}")
+            chosen += [layer for layer in fits if layer not in chosen]
         if any(isinstance(asked, int) or "#" in asked for asked in layers):
             return chosen
     for layer in chosen:

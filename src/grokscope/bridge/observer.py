@@ -135,7 +135,7 @@ class Observer:
         )
         self._spec = ObservedSpec(name, settings=dict(settings or {}), training=training, seed=seed)
         self._sink, self._told = fan_out(sinks), 0
-        self._layout, self._warned = Layout(next_token), False
+        self._layout, self._warned, self._unknown = Layout(next_token), False, ""
         self._chosen: list[Layer] = []
         self._mlp = [p for n, p in self.model.named_parameters() if re.search(mlp, n)]
         self._segments: list[dict[str, Any]] = []
@@ -167,7 +167,8 @@ class Observer:
             (self.test, "no test batch: generalisation"),
             (self.optimizer, "no optimizer: learning rate and statements about decay"),
         )
-        return [text for given, text in known if given is None]
+        unknown = [f"{self._unknown}: the gradient on attention scores"] if self._unknown else []
+        return [text for given, text in known if given is None] + unknown
 
     def step(self, step: int, batch: Any = None) -> dict[str, Any] | None:
         """Call it at every step; returns the row if one was due (every `every` steps)."""
@@ -217,8 +218,10 @@ class Observer:
                 self._chosen = self._find_layers(batch)
             probes = self._take_probes(batch)
             own = {name: self._measure_own(name, batch) for name in self.measures}
+        self._unknown = self._unknown or probes[0].unknown
         if first:
             self._begin(step, probes[0].oracle)
+        self._segments[-1]["left_out"] = self.left_out
         row = self._complete(step, measure_probes(probes, self._spec.structure_threshold), own)
         self.rows.append(row)
         for problem in [probe.problem for probe in probes if probe.problem]:
@@ -419,13 +422,19 @@ def describe_optimiser(optimizer: Any) -> OptimiserSpec | None:
     group = optimizer.param_groups[0]
     # What it began with: a schedule moves the rate of the moment, which is a column of the curve.
     rate = float(group.get("initial_lr", optimizer.defaults.get("lr", group["lr"])))
-    decay = max(float(group["weight_decay"]) for group in optimizer.param_groups)
+    decay = max(
+        float(group.get("initial_weight_decay", group["weight_decay"]))  # timm's schedules keep it
+        for group in optimizer.param_groups
+    )
+    # OneCycleLR and CyclicLR move the momentum, too, whatever a group had, and leave this mark.
+    start = optimizer.defaults if "max_momentum" in group else group
     if isinstance(optimizer, torch.optim.AdamW):
-        beta1, beta2, epsilon = map(float, (*group["betas"], group["eps"]))
+        beta1, beta2 = float(start["betas"][0]), float(group["betas"][1])
+        epsilon = float(group["eps"])
         return OptimiserSpec("adamw", rate, decay, beta1, beta2, epsilon, warmup=0, clip=0.0)
     if decay > 0:
         return None  # part of the gradient there; the lab's decay is decoupled
-    return OptimiserSpec("sgd", rate, 0.0, float(group["momentum"]), warmup=0, clip=0.0)
+    return OptimiserSpec("sgd", rate, 0.0, float(start["momentum"]), warmup=0, clip=0.0)
 
 
 def _plain(value: Any) -> Any:

@@ -17,7 +17,14 @@ from torch import Tensor, nn
 from grokscope.bridge.calls import CaptureError, take_rows
 from grokscope.bridge.capture import Recorder
 from grokscope.bridge.layers import Layer
-from grokscope.bridge.scoring import Layout, Score, list_tensors, move, run_model
+from grokscope.bridge.scoring import (
+    Layout,
+    Score,
+    check_examples,
+    list_tensors,
+    move,
+    run_model,
+)
 from grokscope.bridge.selection import Selection, check_attention, check_reach
 from grokscope.measures.attention import measure_attention, measure_routing, structural_divergence
 
@@ -26,12 +33,13 @@ from grokscope.measures.attention import measure_attention, measure_routing, str
 class Probe:
     """The numbers of one batch, detached from the graph."""
 
-    losses: Tensor | None  # (B,) or ()
-    right: Tensor | None  # (B,)
+    losses: Tensor | None  # (), or of the examples that have an answer
+    right: Tensor | None  # of the same
     attention: Tensor  # (n, L*H, T)
     oracle: Tensor | None  # (n, T)
     gradient: Tensor | None  # (n, L*H, T), of each example's loss on the scores at its query
     problem: str = ""  # why the gradient is missing, if it failed
+    unknown: str = ""  # why there is none, if there cannot be one
 
 
 def take_probe(
@@ -66,14 +74,9 @@ def take_probe(
         layers = [layer for layer in recorder.layers if layer.key in keys]
         if [layer.path for layer in layers] != [layer.path for layer in chosen]:
             raise CaptureError("The model does not attend in the layers in which it did before.")
-        size = layers[0].sizes[0]
-        scored = result if score else layout.score(model, batch, *result, size)
-        losses, right = scored
-        if losses is not None and losses.dim() and len(losses) != size:
-            raise CaptureError(
-                f"{layers[0].path} attends in {size} groups, but there are {len(losses)} examples: "
-                "examples are cut into windows or merged there, so positions mean nothing."
-            )
+        losses, right = result if score else layout.score(model, batch, *result, layers[0])
+        if score and losses is not None and losses.dim():
+            check_examples(layers[0], len(losses))
         return _read_probe(batch, selection, layers, losses, right, find_rows)
 
 
@@ -87,12 +90,13 @@ def _read_probe(
 ) -> Probe:
     rows = find_rows(layers[0])
     read = [tuple(map(selection.choose_heads, layer.read(rows))) for layer in layers]
-    attention = _stack([weights.detach() for weights, _ in read])  # (B, Q, L*H, T)
+    names = [layer.path for layer in layers]
+    attention = _stack([weights.detach() for weights, _ in read], names)  # (B, Q, L*H, T)
     oracle = selection.find_oracle(batch, rows, attention.shape[-1])
     if losses is None or torch.isfinite(losses).all():  # else the run is about to be failed
         check_attention(attention)
-        check_reach(_stack([hidden for _, hidden in read]).all(dim=2), oracle, rows)
-    slopes, problem = None, ""
+        check_reach(_stack([hidden for _, hidden in read], names).all(dim=2), oracle, rows)
+    slopes, problem, unknown = None, "", ""
     weights: list[Any] = [layer.weights for layer in layers]
     if losses is not None and losses.requires_grad and all(w.requires_grad for w in weights):
         # A mean over examples is turned back into a sum: examples share no scores.
@@ -101,13 +105,16 @@ def _read_probe(
             found = torch.autograd.grad(total, weights, allow_unused=True)
         except RuntimeError as error:  # checkpoints that are computed again, functional transforms
             found, problem = (None,), f"The gradient failed: {error}"
-        # If the loss does not depend on them, the weights are a copy, and nothing is known.
         if all(part is not None for part in found):
-            g = _stack([selection.choose_heads(_at(p, rows)) for p in found]).float()
+            g = _stack([selection.choose_heads(_at(p, rows)) for p in found], names).float()
             slopes = (attention * (g - (attention * g).sum(dim=-1, keepdim=True))).flatten(0, 1)
+        elif not problem:
+            unknown = "the loss does not depend on the weights that are read, which are a copy"
+    elif losses is not None:
+        unknown = "the model computes without gradients (no_grad, or checkpoints)"
     losses = None if losses is None else losses.detach()
     oracle = None if oracle is None else oracle.flatten(0, 1)
-    return Probe(losses, right, attention.flatten(0, 1), oracle, slopes, problem)
+    return Probe(losses, right, attention.flatten(0, 1), oracle, slopes, problem, unknown)
 
 
 def _at(slope: Tensor, rows: Tensor) -> Tensor:  # (B, Q) -> (B, H, Q, T)
@@ -149,12 +156,13 @@ def visible_variance(attention: Tensor) -> Tensor:  # (n, H, T) -> ()
     return ((centred**2).sum(dim=-1) / count[..., 0]).mean()
 
 
-def _stack(layers: list[Tensor]) -> Tensor:  # L times (B, H, Q, T) -> (B, Q, L*H, T)
-    shapes = {tuple(layer.shape[2:]) for layer in layers}
-    if len(shapes) > 1:
+def _stack(layers: list[Tensor], names: list[str]) -> Tensor:
+    """L times (B, H, Q, T) -> (B, Q, L*H, T)."""
+    if len({layer.shape[2:] for layer in layers}) > 1:
+        told = ", ".join(f"{n} ({la.shape[3]})" for n, la in zip(names, layers, strict=True))
         raise CaptureError(
-            f"The chosen layers look at different numbers of positions, {sorted(shapes)}; choose "
-            "layers that read the same sequence."
+            f"The chosen layers look at different numbers of positions: {told}. Choose layers that "
+            "read the same sequence."
         )
     return torch.cat(layers, dim=1).transpose(1, 2)
 

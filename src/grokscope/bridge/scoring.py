@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from grokscope.bridge.calls import CaptureError
+from grokscope.bridge.layers import Layer
 from grokscope.bridge.surroundings import find_device
 
 Scored = tuple[Tensor | None, Tensor | None]  # losses (B,) or (), right (B,)
@@ -56,12 +57,14 @@ class Layout:
     next_token: bool = False
     shifted: bool | None = None
 
-    def score(self, model: nn.Module, batch: Any, output: Any, answers: Any, size: int) -> Scored:
-        """Cross-entropy of each example, and whether it is right, where the batch has answers.
-        `size` is the number of examples that attention saw."""
+    def score(
+        self, model: nn.Module, batch: Any, output: Any, answers: Any, layer: Layer
+    ) -> Scored:
+        """Cross-entropy of each example that has an answer, and whether it is right, where the
+        batch has answers. `layer` is one of those that attend."""
         logits, own = read_output(output)
         if self.next_token:
-            answers = _find_tokens(batch)
+            answers = _find_real_tokens(batch)
         if answers is None or logits is None or answers.dtype.is_floating_point:
             if own is None and answers is not None:
                 raise CaptureError(
@@ -69,10 +72,11 @@ class Layout:
                     "Observer(score=function) that computes losses and right answers."
                 )
             return own, None
-        if logits.dim() == 3 and self._is_time_first(model, batch, logits, size):
-            if answers.shape == logits.shape[:2]:
+        if logits.dim() == 3:
+            turned, as_tokens = self._is_time_first(model, batch, logits, layer.sizes[0])
+            if turned and as_tokens and answers.shape == logits.shape[:2]:
                 answers = answers.T
-            logits = logits.transpose(0, 1)
+            logits = logits.transpose(0, 1) if turned else logits
         if logits.dim() == 3 and answers.dim() == 1:
             logits = logits[:, -1]
         if logits.shape[:-1] != answers.shape:
@@ -81,6 +85,7 @@ class Layout:
                 f"{tuple(answers.shape)} do not belong together; pass Observer(score=function) "
                 "that compares them."
             )
+        check_examples(layer, len(answers))
         if self.next_token:
             return _compare(logits[:, :-1], answers[:, 1:], each=True)
         if self.shifted is None:
@@ -89,22 +94,27 @@ class Layout:
             logits, answers = logits[:, :-1], answers[:, 1:]
         return _compare(logits, answers)
 
-    def _is_time_first(self, model: nn.Module, batch: Any, logits: Tensor, size: int) -> bool:
-        """Whether logits are (T, B, V). Where T = B, one example is replaced by another, and,
-        in case tokens are (T, B), the other way round: only its own logits may change."""
+    def _is_time_first(
+        self, model: nn.Module, batch: Any, logits: Tensor, size: int
+    ) -> tuple[bool, bool]:
+        """Whether logits are (T, B, V), and whether tokens are (T, B), too, if their shape does not
+        tell. Where T = B, one example is replaced by another, and, in case tokens are (T, B), the
+        other way round: only its own logits may change."""
         first, second = logits.shape[:2]
         if first != second:
-            return second == size
+            return second == size, True
         examples, positions = (True, False), (False, True)  # where nothing else has changed
         for given in list_inputs(batch) if size > 1 else []:
             if given.shape[:2] == (size, size):
                 kept = [self._what_stays(model, batch, logits, given, axis) for axis in (0, 1)]
-                if kept[0] == positions or (kept[1] == positions and kept[0] != examples):
-                    return True
+                if kept[0] == positions:
+                    return True, False
+                if kept[1] == positions and kept[0] != examples:
+                    return True, True
                 if kept[0] == examples and kept[1] != positions:
-                    return False
+                    return False, False
         if size == 1:
-            return False
+            return False, False
         raise CaptureError(
             f"Logits of shape {tuple(logits.shape)} may be examples by positions or positions by "
             "examples; measure on a batch whose size is not the length of its sequences, or pass "
@@ -143,6 +153,37 @@ def _find_tokens(batch: Any) -> Tensor | None:
     """The whole numbers (B, T) that go into the model."""
     fits = (t for t in list_inputs(batch) if t.dim() == 2 and not t.dtype.is_floating_point)
     return next(fits, None)
+
+
+def _find_padding(batch: Any, tokens: Tensor) -> Tensor | None:  # (B, T), true where it is real
+    """From the attention mask of a mapping, as Hugging Face has it."""
+    mask = batch.get("attention_mask") if isinstance(batch, Mapping) else None
+    if not isinstance(mask, Tensor) or mask.shape != tokens.shape:
+        return None
+    return mask.to(tokens.device).bool()
+
+
+def _find_real_tokens(batch: Any) -> Tensor | None:
+    """The tokens, negative where they are or follow padding, and where the batch's labels are."""
+    tokens = _find_tokens(batch)
+    if tokens is None:
+        return None
+    if (real := _find_padding(batch, tokens)) is not None:
+        tokens = tokens.masked_fill(~(real & real.roll(1, 1)), -100)  # the first is never asked
+    labels = batch.get("labels") if isinstance(batch, Mapping) else None
+    if isinstance(labels, Tensor) and labels.shape == tokens.shape:
+        counted = labels >= 0
+        if (labels == tokens)[counted & (tokens >= 0)].all():  # else they are something else
+            tokens = tokens.masked_fill(~counted, -100)
+    return tokens
+
+
+def check_examples(layer: Layer, count: int) -> None:
+    if layer.sizes[0] != count:
+        raise CaptureError(
+            f"{layer.path} attends in {layer.sizes[0]} groups, but there are {count} examples: "
+            "examples are cut into windows or merged there, so positions mean nothing."
+        )
 
 
 def _replace(batch: Any, old: Tensor, new: Tensor) -> Any:
@@ -191,14 +232,16 @@ def run_model(model: nn.Module, batch: Any) -> tuple[Any, Tensor | None]:
 
 
 def _accepted(model: nn.Module) -> list[str]:
-    """Names of the arguments of a model's forward; where it passes on whatever it gets (*args,
-    **kwargs), those of the module inside. Empty if no module says."""
+    """Names of the arguments of a model's forward and, where it passes on whatever else it gets
+    (**kwargs), those of the module inside. Empty if no module says."""
+    names: list[str] = []
     for module in model.modules():
         parameters = inspect.signature(module.forward).parameters.values()
         free = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-        if named := [p.name for p in parameters if p.kind not in free]:
-            return named
-    return []
+        names += [p.name for p in parameters if p.kind not in free and p.name not in names]
+        if names and not any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters):
+            break
+    return names
 
 
 def read_output(output: Any) -> tuple[Tensor | None, Tensor | None]:
@@ -219,22 +262,28 @@ def _cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:  # (..., V), (...)
 
 
 def _compare(logits: Tensor, labels: Tensor, each: bool = False) -> Scored:
-    """Mean loss over the labels of each example, and whether all (or else which share) are
-    right."""
-    losses, kept = _cross_entropy(logits, labels), labels >= 0
-    right = (logits.argmax(dim=-1) == labels) | ~kept
-    if labels.dim() == 1:
-        return losses, right
-    count = kept.sum(dim=1).clamp(min=1)
-    share = (right & kept).sum(dim=1) / count
-    return losses.sum(dim=1) / count, share if each else right.all(dim=1)
+    """Mean loss over the labels of each example that has one, and whether all (or else which
+    share) are right."""
+    kept = (labels >= 0).view(len(labels), -1)
+    if not kept.any():
+        raise CaptureError("No label of the batch counts; all of them are negative.")
+    answered = kept.any(dim=1)
+    logits, labels, kept = logits[answered], labels[answered], kept[answered]
+    right, count = (logits.argmax(dim=-1) == labels).view_as(kept), kept.sum(dim=1)
+    losses = _cross_entropy(logits, labels).view_as(kept).sum(dim=1) / count
+    return losses, (right & kept).sum(dim=1) / count if each else (right | ~kept).all(dim=1)
 
 
 def spread_queries(batch: Any) -> Tensor:  # (B, Q)
-    """Eight positions from the second to the last, for models that predict at all of them."""
+    """Eight positions from the second to the last, for models that predict at all of them; none
+    is padding."""
     tokens = _find_tokens(batch)
     if tokens is None:
         raise CaptureError("The batch has no tokens (B, T); say which positions ask: query=...")
-    length = tokens.shape[1]
-    places = torch.linspace(min(1, length - 1), length - 1, min(8, length)).round().long().unique()
-    return places.expand(len(tokens), -1)
+    real = _find_padding(batch, tokens)
+    real = torch.ones_like(tokens, dtype=torch.bool) if real is None else real
+    last = real.sum(dim=1, keepdim=True).clamp(min=1) - 1  # (B, 1), the first is 0
+    first, count = last.clamp(max=1), min(8, max(1, int(last.max())))
+    steps = torch.linspace(0, 1, count, device=tokens.device)
+    ranks = (first + (last - first) * steps).round().long()
+    return torch.argsort(~real, dim=1, stable=True).gather(1, ranks)

@@ -61,6 +61,8 @@ class Selection:
         that show how long the sequences are."""
         size, _, queries, keys = layer.sizes
         lengths = {n for part in inputs for n in _find_lengths(part, size)}
+        if not lengths:
+            _check_groups(layer, inputs)
         extra = keys not in lengths if lengths else queries not in (1, keys)
         if self.offset is None and extra:
             told = f"the sequences have {min(lengths)}" if lengths else f"asks from {queries}"
@@ -68,6 +70,11 @@ class Selection:
                 f"{layer.path} looks at {keys} positions, but {told}: some keys (memory, a prefix, "
                 "a class token) are no positions of yours. Say offset=k, the number of them that "
                 "stand before your position 0; it is 0 if they stand at the end."
+            )
+        if lengths and (self.offset or 0) > (most := max(0, keys - min(lengths))):
+            raise CaptureError(
+                f"offset is {self.offset}, but {layer.path} looks at {keys} positions, and the "
+                f"sequences have {min(lengths)}: at most {most} can stand before your position 0."
             )
         rows = _evaluate(self.query, batch, size, layer.device).long()
         rows = rows[:, None] if rows.dim() == 1 else rows
@@ -123,6 +130,20 @@ def _find_lengths(tensor: Any, size: int) -> set[int]:
         return set()  # features, perhaps
     first, second = tensor.shape[:2]
     return {second} if first == size else {first} if second == size else set()
+
+
+def _check_groups(layer: Layer, inputs: Sequence[Any]) -> None:
+    """Where heads and examples share an axis (B * H, T, T), neither can be told from the other."""
+    size, heads, _, keys = layer.sizes
+    for part in inputs:
+        for examples in (1, *part.shape[:2]) if heads == 1 and part.dim() in (2, 3) else ():
+            if examples > 1 and size % examples == 0 and keys in _find_lengths(part, examples):
+                raise CaptureError(
+                    f"{layer.path} attends in {size} groups, but there are {examples} examples: "
+                    "examples and heads share an axis there. Name them with "
+                    "attention=ReadModule, whose function returns the weights as (batch, heads, "
+                    "positions, positions)."
+                )
 
 
 def _check_positions(name: str, values: Any) -> tuple[int, ...]:

@@ -110,3 +110,16 @@ def count_runs(sample: Sample) -> str:
     words += [f"{missing} of {len(rows)} runs missing"] * bool(missing)
     words += [f"{failed} failed"] * bool(failed)
     return ", ".join(words)
+
+
+def state_watching(segment: Mapping[str, Any]) -> list[str]:
+    """What was read and measured of a model of the user's own, and what was not: a line each."""
+    lines = []
+    if layers := segment.get("layers"):
+        lines.append(f"Attention was read in {join(layers)}.")
+    if left_out := segment.get("left_out"):
+        lines.append(f"Not measured ({'; '.join(left_out)}).")
+    if gaps := segment.get("gaps"):
+        many, first = count(len(gaps), "gap"), gaps[0]
+        lines.append(f"{many}, from step {first['step']:,} on: {first['error']}")
+    return lines

@@ -244,17 +244,17 @@ CASES = {
     ),
     "progress-measures": Case(
         "progress-measures (Nanda et al.)",
-        lambda: styles.LanguageModel(styles.ProgressMeasures, 1, returns_loss=False),
+        lambda: styles.LanguageModel(styles.ProgressMeasures, 1, False, "blocks"),
         answered,
         kept,
-        read="the softmax of `h.0.attn`",
+        read="the softmax of `blocks.0.attn`",
     ),
     "lens-2": Case(
         "TransformerLens 2.x, `HookedTransformer`",
-        lambda: styles.LanguageModel(styles.HookedTransformer, returns_loss=False),
+        lambda: styles.LanguageModel(styles.HookedTransformer, 2, False, "blocks"),
         answered,
         kept,
-        read="the softmax of each `h.N.attn`",
+        read="the softmax of each `blocks.N.attn`",
     ),
     "lens-4": Case(
         "TransformerLens 4.x, `TransformerBridge`",
@@ -276,14 +276,14 @@ CASES = {
         lambda: styles.TimeFirst(turn=True),
         answered,
         kept,
-        read="each `layers.N.attn.self_attn`; logits (T, B, V) are turned",
+        read="each `model.N.self_attn`; logits (T, B, V) are turned",
     ),
     "teddykoker": Case(
         "teddykoker/grokking",
         lambda: styles.TimeFirst(turn=False),
         turned,
         kept,
-        read="each `layers.N.attn.self_attn`; tokens come as (T, B)",
+        read="each `layers.N.attn`; tokens come as (T, B)",
     ),
     "vision": Case(
         "vision transformers, written as timm's",

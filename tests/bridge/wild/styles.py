@@ -39,18 +39,22 @@ class Block(nn.Module):
 
 
 class LanguageModel(nn.Module):
-    """(B, T) -> (B, T, V); with targets also the loss, as in nanoGPT."""
+    """(B, T) -> (B, T, V); with targets also the loss, as in nanoGPT. `name` is that of the list of
+    blocks."""
 
-    def __init__(self, make_attention, layers: int = 2, returns_loss: bool = True) -> None:
+    def __init__(
+        self, make_attention, layers: int = 2, returns_loss: bool = True, name: str = "h"
+    ) -> None:
         super().__init__()
         self.wte, self.wpe = nn.Embedding(TOKENS, WIDTH), nn.Embedding(LENGTH, WIDTH)
-        self.h = nn.ModuleList(Block(make_attention()) for _ in range(layers))
+        self.name = name
+        setattr(self, name, nn.ModuleList(Block(make_attention()) for _ in range(layers)))
         self.lm_head = nn.Linear(WIDTH, TOKENS, bias=False)
         self.returns_loss = returns_loss
 
     def forward(self, idx: Tensor, targets: Tensor | None = None):
         x = self.wte(idx) + self.wpe(torch.arange(idx.shape[1]))
-        for block in self.h:
+        for block in getattr(self, self.name):
             x = block(x)
         logits = self.lm_head(x)
         if not self.returns_loss:
@@ -194,17 +198,21 @@ class OpenAIGrok(nn.Module):
         return self.linear(x), list(attentions), list(results)
 
 
-class Multihead(nn.Module):
-    """danielmamay and teddykoker: nn.MultiheadAttention, positions first."""
+class MultiheadBlock(nn.Module):
+    """danielmamay (`self_attn`) and teddykoker (`attn`): nn.MultiheadAttention, positions first."""
 
-    def __init__(self, need_weights: bool) -> None:
+    def __init__(self, name: str, need_weights: bool) -> None:
         super().__init__()
-        self.self_attn = nn.MultiheadAttention(WIDTH, HEADS)
-        self.need_weights = need_weights
+        self.ln_1, self.ln_2 = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
+        setattr(self, name, nn.MultiheadAttention(WIDTH, HEADS))
+        self.mlp = nn.Sequential(nn.Linear(WIDTH, 32), nn.GELU(), nn.Linear(32, WIDTH))
+        self.name, self.need_weights = name, need_weights
 
     def forward(self, x: Tensor) -> Tensor:  # (T, B, D)
         mask = torch.full((len(x), len(x)), -float("inf")).triu(diagonal=1)
-        return self.self_attn(x, x, x, attn_mask=mask, need_weights=self.need_weights)[0]
+        h, attend = self.ln_1(x), getattr(self, self.name)
+        x = x + attend(h, h, h, attn_mask=mask, need_weights=self.need_weights)[0]
+        return x + self.mlp(self.ln_2(x))
 
 
 class TimeFirst(nn.Module):
@@ -214,16 +222,16 @@ class TimeFirst(nn.Module):
     def __init__(self, turn: bool) -> None:
         super().__init__()
         self.tokens, self.places = nn.Embedding(TOKENS, WIDTH), nn.Embedding(LENGTH, WIDTH)
-        self.layers = nn.ModuleList(Block(Multihead(need_weights=turn)) for _ in range(2))
+        name = "self_attn" if turn else "attn"
+        blocks = nn.Sequential(*(MultiheadBlock(name, need_weights=turn) for _ in range(2)))
+        setattr(self, "model" if turn else "layers", blocks)
         self.head = nn.Linear(WIDTH, TOKENS)
         self.turn = turn
 
     def forward(self, x: Tensor) -> Tensor:
         x = x.T if self.turn else x
         h = self.tokens(x) + self.places(torch.arange(len(x)))[:, None]
-        for layer in self.layers:
-            h = layer(h)
-        return self.head(h)
+        return self.head((self.model if self.turn else self.layers)(h))
 
 
 class VisionAttention(nn.Module):

@@ -18,7 +18,7 @@ pytest.importorskip("transformers")
 
 import numpy as np
 
-from grokscope.bridge import CaptureError, Observer, StructuralPrior, read_attention
+from grokscope.bridge import CaptureError, Observer, StructuralPrior, read_attention, watch
 from grokscope.bridge.scoring import run_model
 from wild import styles
 from wild.cases import CASES, render
@@ -158,6 +158,14 @@ def test_time_first_logits_where_batch_is_length(store):
         batch = (given if turn else given.T.contiguous(), answer)
         row = Observer(model, name, store=store).measure(0, batch)
         assert row["train_accuracy"] == 1.0
+        # The tokens themselves as labels: they are turned only where they come as (T, B).
+        tokens = batch[0]
+        loss = watch(model, f"{name} itself", store=store).measure(0, tokens)["train_loss"]
+        with torch.no_grad():
+            logits = model(tokens).transpose(0, 1)[:, :-1]
+        labels = (tokens if turn else tokens.T)[:, 1:]
+        own = torch.nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten())
+        assert loss == pytest.approx(own.item(), rel=1e-5)
     torch.manual_seed(0)
     model = differ(CASES["progress-measures"].make()).eval()
     with torch.no_grad():
