@@ -82,6 +82,36 @@ def test_weights_equal_the_models_own(name, how, padded):
     assert model.training  # as it was
 
 
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        ("bloom", {}),  # ALiBi, by hand
+        ("falcon", {"multi_query": True, "new_decoder_architecture": False}),
+        ("gemma2", {"num_key_value_heads": 2, "head_dim": 8}),  # scores are capped
+        ("gptj", {"rotary_dim": 4}),
+        ("mixtral", {"num_key_value_heads": 2, "num_local_experts": 4}),
+        ("opt", {"word_embed_proj_dim": 32, "ffn_dim": 48}),
+        ("qwen3", {"num_key_value_heads": 2, "head_dim": 8}),
+    ],
+)
+def test_families_of_hugging_face(kind, options):
+    """As each is loaded by default, against what it reports itself under eager attention."""
+
+    def make(**how):
+        torch.manual_seed(0)
+        tokens = {"bos_token_id": 0, "eos_token_id": 0, "pad_token_id": 0}
+        config = transformers.AutoConfig.for_model(kind, **{**SIZES, **tokens, **options})
+        return transformers.AutoModelForCausalLM.from_config(config, **how).eval()
+
+    given = {"input_ids": torch.randint(1, 20, (3, 9))}
+    ours = read_attention(make(), lambda m: m(**given))
+    with torch.no_grad():
+        own = make(attn_implementation="eager")(**given, output_attentions=True).attentions
+    assert len(ours) == len(own) == 2
+    for a, b in zip(ours.values(), own, strict=True):
+        torch.testing.assert_close(a, b, atol=1e-5, rtol=0)
+
+
 def register_flash():
     """A kernel that returns no weights and is told of padding and causality as flash attention is,
     so that this door can be tested without a GPU."""
