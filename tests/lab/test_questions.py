@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import struct
+import sys
 import time
 from collections.abc import Iterator
 
@@ -13,7 +15,9 @@ from starlette.testclient import TestClient
 
 import grokscope as gs
 from grokscope.lab import autopsy, forms, scrubbing
+from grokscope.lab.guard import Guard
 from grokscope.lab.orders import Orders
+from grokscope.lab.server import Lab, make_app
 from grokscope.lab.watching import tell_events
 from grokscope.pages.reading import read_run
 from grokscope.spec import flatten
@@ -79,6 +83,37 @@ def test_hostile_names_and_damaged_runs_do_no_harm(client, lab, store, tmp_path)
     finally:
         for path in (broken, lab.store.root / found["run"]):
             lab.store.set_aside(path)
+
+
+DEEP = "[" * 900 + "]" * 900
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("spec.json", '{"training": {"epochs": 1e999}}'),
+        ("spec.json", '{"seed": 1e999}'),
+        ("spec.json", '{"task": {"measures": %s}}' % DEEP),
+        ("spec.json", '{"a":' * 900 + "1" + "}" * 900),
+        ("outcome.json", '{"final": {"test_accuracy": 1e999}}'),
+        ("outcome.json", '{"final": {"test_accuracy": "<b>"}, "epochs": %s}' % DEEP),
+        ("outcome.json", '{"grokked": {"threshold": 1, "epoch": -1e999}}'),
+        ("outcome.json", '{"final": 3}'),
+    ],
+)
+def test_one_bad_file_does_not_break_the_list(tiny, store, file, text) -> None:
+    good = store.begin(tiny)
+    bad = store.begin(tiny.replace(seed=1))
+    (bad.path / file).write_text(text)
+    lab = Lab(store)
+    guard = Guard(make_app(lab), 8321)
+    home = "http://127.0.0.1:8321"
+    with TestClient(guard, base_url=home, raise_server_exceptions=False) as client:
+        client.get(f"/?token={guard.token}")
+        answer = client.get("/api/runs")
+        assert answer.status_code == 200
+        assert good.id in {line["run"] for line in answer.json()["runs"]}
+        assert client.get(f"/api/run/{bad.id}").status_code in (200, 404, 422)
 
 
 def test_a_run_is_told_in_words(client, trained) -> None:
@@ -232,6 +267,48 @@ def test_an_order_stops_one_run_and_trains_the_others(orders, store, small) -> N
     alone = gs.train(other, store.root.parent / "other", processes=1)[0]
     for name, array in alone.weights().items():
         np.testing.assert_array_equal(array, store.find(other).weights()[name])
+
+
+def test_a_foreman_may_take_long_to_get_up(orders, store, small, tmp_path, monkeypatch) -> None:
+    """On a busy machine its imports take longer than anybody would wait for a stranger's."""
+    sleeper = tmp_path / "python"
+    sleeper.write_text("#!/bin/sh\nexec sleep 600\n")
+    sleeper.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(sleeper))
+    monkeypatch.setattr("grokscope.lab.orders.STARTING", 0.0)
+    order = orders.place([small])
+    assert orders.under_way() == {small.id: order}
+    orders._foremen[order].kill()
+    orders._foremen[order].wait()
+    assert orders.under_way() == {}
+    assert not (orders.folder / f"{order}.json").exists()
+
+
+def test_an_order_that_has_just_gone_is_not_alive(orders) -> None:
+    assert not orders._alive(orders.folder / "gone.json")
+
+
+def test_news_goes_on_after_a_look_that_failed(lab, monkeypatch) -> None:
+    looks = iter([OSError("the disk is away"), ["0123456789abcdef"]])
+
+    def look() -> list[str]:
+        found = next(looks, [])
+        if isinstance(found, OSError):
+            raise found
+        return list(found)
+
+    async def listen() -> dict:
+        queue: asyncio.Queue = asyncio.Queue()
+        lab.listeners.add(queue)
+        task = asyncio.create_task(lab.keep_looking())
+        try:
+            return await asyncio.wait_for(queue.get(), 20)
+        finally:
+            task.cancel()
+
+    monkeypatch.setattr(lab, "look", look)
+    monkeypatch.setattr("grokscope.lab.server.TROUBLE_SECONDS", 0.0, raising=False)
+    assert asyncio.run(listen()) == {"changed": ["0123456789abcdef"]}
 
 
 def test_an_order_that_cannot_be_carried_out_says_why(orders, small) -> None:

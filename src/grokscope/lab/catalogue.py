@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
 import threading
 from collections.abc import Iterable, Mapping
@@ -15,7 +16,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from grokscope.errors import GrokscopeError, SpecError, suggest
+from grokscope.errors import SpecError, suggest
 from grokscope.spec import KINDS, flatten
 from grokscope.store import Store, shorten
 from grokscope.store.files import read_json
@@ -83,7 +84,7 @@ class Catalogue:
             for name in changed:
                 try:
                     self._lines[name] = read_line(self.store, name)
-                except (GrokscopeError, TypeError, ValueError, KeyError, AttributeError):
+                except Exception:  # whatever a file may hold
                     self._lines.pop(name, None)
             self._table = None
 
@@ -153,13 +154,18 @@ def read_line(store: Store, name: str) -> Line:
         seed=int(fields.get("seed", 0)),
         status=str(outcome.get("status", "partial")),
         kind=kind,
-        epochs=outcome.get("epochs"),
+        epochs=_number(outcome.get("epochs")),
         budget=int(fields.get("training.epochs", 0)),
-        times={**dict.fromkeys(EVENTS), **{n: e.get("epoch") for n, e in events.items()}},
-        final=dict(outcome.get("final", {})),
+        times={**dict.fromkeys(EVENTS), **{n: _number(e.get("epoch")) for n, e in events.items()}},
+        final={n: _number(value) for n, value in outcome.get("final", {}).items()},
         fields=fields,
         told=tuple(told),
     )
+
+
+def _number(value: Any) -> Any:
+    """JSON says 1e999 for infinity, and a damaged file may say anything."""
+    return value if isinstance(value, int | float) and math.isfinite(value) else None
 
 
 def label_arms(lines: Iterable[Line]) -> dict[str, str]:

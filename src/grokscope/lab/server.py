@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import logging
 import re
 import socket
 import tempfile
@@ -34,6 +35,7 @@ from grokscope.store.feed import changed_at
 from grokscope.store.files import finite
 
 LOOK_SECONDS = 0.1  # between two looks at the store, while somebody watches
+TROUBLE_SECONDS = 1.0  # to the next look after one that has failed
 FRESH_SECONDS = 15.0  # a run that was written to so recently is under way, whoever trains it
 STOPPING_SECONDS = 2.0  # in which a run that was stopped may still write
 MOST_STREAMS = 24
@@ -46,6 +48,7 @@ KINDS_OF_FILE = {
     ".png": "image/png",
     ".pdf": "application/pdf",
 }
+log = logging.getLogger(__name__)
 HEX = re.compile(r"[0-9a-f]{16}")
 
 
@@ -68,9 +71,9 @@ class Lab:
         """Renew the list; the names of the runs that have changed."""
         with self._looking:
             changes = self.store.changes(self._seen)
-            self._seen = changes.until
             if changes:
                 self.catalogue.renew(changes.changed, changes.gone)
+            self._seen = changes.until  # what could not be renewed is looked at again
             return [*changes.changed, *changes.gone]
 
     async def keep_looking(self) -> None:
@@ -80,8 +83,13 @@ class Lab:
             await asyncio.sleep(LOOK_SECONDS)
             if not self.listeners:
                 continue
-            names = await asyncio.to_thread(self.look)
-            now = await asyncio.to_thread(self.orders.under_way)
+            try:
+                names = await asyncio.to_thread(self.look)
+                now = await asyncio.to_thread(self.orders.under_way)
+            except Exception:  # the next look may go well; without this the page would fall silent
+                log.exception("a look at the store failed")
+                await asyncio.sleep(TROUBLE_SECONDS)
+                continue
             names += sorted(set(now) ^ set(busy))  # started or stopped
             busy = now
             if names:
@@ -120,7 +128,7 @@ class Lab:
             listed.append(item)
         listed.sort(key=lambda item: -item["changed"])
         errors = self.orders.errors()
-        return JSONResponse({"runs": listed, "busy": sorted(busy), "errors": errors})
+        return answer({"runs": listed, "busy": sorted(busy), "errors": errors})
 
     def detail(self, request: Request) -> Response:
         run = self.run(request.path_params["run"])
