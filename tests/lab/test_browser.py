@@ -68,6 +68,7 @@ def page(browser, address):
     page.on("pageerror", lambda error: complaints.append(str(error)))
     page.on("console", lambda m: complaints.append(m.text) if m.type == "error" else None)
     page.goto(address)
+    page.wait_for_url(address.partition("?")[0] + "**")
     page.complaints = complaints
     yield page
     expected = [c for c in complaints if "422" in c]  # refusals that a test has asked for

@@ -19,8 +19,10 @@ from grokscope.lab.guard import Guard
 from grokscope.lab.orders import Orders
 from grokscope.lab.server import Lab, make_app
 from grokscope.lab.watching import tell_events
+from grokscope.measures.outcomes import conclude
 from grokscope.pages.reading import read_run
 from grokscope.spec import flatten
+from small_incontext import SMALL
 
 
 def unpack(data: bytes) -> dict[str, np.ndarray]:
@@ -93,10 +95,10 @@ DEEP = "[" * 900 + "]" * 900
     [
         ("spec.json", '{"training": {"epochs": 1e999}}'),
         ("spec.json", '{"seed": 1e999}'),
-        ("spec.json", '{"task": {"measures": %s}}' % DEEP),
+        ("spec.json", f'{{"task": {{"measures": {DEEP}}}}}'),
         ("spec.json", '{"a":' * 900 + "1" + "}" * 900),
         ("outcome.json", '{"final": {"test_accuracy": 1e999}}'),
-        ("outcome.json", '{"final": {"test_accuracy": "<b>"}, "epochs": %s}' % DEEP),
+        ("outcome.json", f'{{"final": {{"test_accuracy": "<b>"}}, "epochs": {DEEP}}}'),
         ("outcome.json", '{"grokked": {"threshold": 1, "epoch": -1e999}}'),
         ("outcome.json", '{"final": 3}'),
     ],
@@ -342,6 +344,27 @@ def test_an_autopsy_finds_the_twin_and_where_they_part(client, trained, lab) -> 
         changes = {**trained[1].spec.changed(), **parent}
         plan = client.post("/api/check", json={"changes": changes})
         assert plan.json().get("left") == 1, plan.json()
+
+
+def test_an_autopsy_of_a_run_in_context_has_no_forks(store) -> None:
+    """Its accuracy has another name, and it cannot be forked."""
+    run, twin = (
+        invent_run(store, SMALL.replace(seed=seed), grokked)
+        for seed, grokked in ((0, False), (1, True))
+    )
+    found = autopsy.examine(run, twin)
+    assert "grokked at 0; this one is at 10" in found["sentence"]
+    assert found["forks"] == []
+
+
+def invent_run(store, spec, grokked: bool) -> gs.Run:
+    rows = np.linspace(0, 1, 5, dtype=np.float32)
+    curve = {rule.measure: np.full(5, 0.1, np.float32) for rule in spec.events()}
+    curve["ood_val_accuracy"] = 0.9 + rows / 10 if grokked else 0.1 + 0 * rows
+    curve = {"epoch": np.arange(5, dtype=np.int32) * 10, **curve}
+    run = store.begin(spec)
+    store.finish(run, curve, {}, conclude(spec, curve), {"segments": []})
+    return store.get(run.id)
 
 
 def test_two_curves_part_where_they_stay_apart() -> None:

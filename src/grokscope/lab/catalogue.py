@@ -34,6 +34,9 @@ HARMLESS = (
     "and or not is null in between like ilike true false abs round floor ceil sqrt ln log10 lower "
     "upper length starts_with ends_with coalesce least greatest case when then else end"
 )
+# A text or a column, whichever begins first: a column may be called "it's", a text may hold a ".
+QUOTED = re.compile(r"'(?:[^']|'')*'" + r'|"([^"]*)"')
+NUMBER = re.compile(r"(?<!\w)\d+(\.\d*)?(e[+-]?\d+)?", re.IGNORECASE)
 MOST_CONDITION = 500  # characters
 
 
@@ -119,14 +122,17 @@ def check_condition(text: str, columns: Iterable[str]) -> None:
     if len(text) > MOST_CONDITION:
         raise SpecError(f"A filter has at most {MOST_CONDITION} characters, not {len(text)}.")
     known = {name.lower() for name in columns}
-    bare = re.sub(r"'(?:[^']|'')*'", " ", text)
-    for quoted in re.findall(r'"([^"]*)"', bare):
-        if quoted.lower() not in known:
-            raise SpecError(f"No run has {quoted!r}.{suggest(quoted, known)}")
-    bare = re.sub(r'"[^"]*"', " ", bare)
+
+    def check_quoted(found: re.Match[str]) -> str:
+        column = found[1]
+        if column is not None and column.lower() not in known:
+            raise SpecError(f"No run has {column!r}.{suggest(column, known)}")
+        return " "
+
+    bare = QUOTED.sub(check_quoted, text)
     if odd := re.search(r"[^\w\s()=<>!+\-*/%.,]|--|/\*", bare):
         raise SpecError(f"A filter cannot contain {odd[0]!r}; write `prior_strength > 1`, say.")
-    for word in re.findall(r"[A-Za-z_]\w*", re.sub(r"\d[\w.]*", " ", bare)):
+    for word in re.findall(r"[A-Za-z_]\w*", NUMBER.sub(" ", bare)):
         if word.lower() not in known | set(HARMLESS.split()):
             raise SpecError(f"No run has {word!r}.{suggest(word, known)}")
 

@@ -30,6 +30,7 @@ from grokscope.lab import autopsy, forms, scrubbing, watching
 from grokscope.lab.catalogue import Catalogue, label_arms
 from grokscope.lab.guard import Guard, TooLarge, refuse, too_large
 from grokscope.lab.orders import Orders
+from grokscope.parts import trusting
 from grokscope.store import Moment, Run, Store, as_trained, describe
 from grokscope.store.feed import changed_at
 from grokscope.store.files import finite
@@ -166,7 +167,7 @@ class Lab:
             raise SpecError("Examples are at most 64 numbers, joined by commas.")
         chosen = [int(part) for part in asked.split(",") if part]
         when = None if epoch == "final" else int(epoch)
-        with as_trained(run):
+        with trusting(), as_trained(run):  # its parts were named with --allow
             return answer(scrubbing.look(run, when, self.store, chosen))
 
     def about(self, request: Request) -> Response:
@@ -386,8 +387,12 @@ def free_port(wanted: int) -> int:
 
 
 class Server(uvicorn.Server):
+    @property
+    def guard(self) -> Guard:
+        return self.config.app  # type: ignore[return-value]
+
     async def shutdown(self, sockets: Any = None) -> None:
-        self.config.app.app.state.lab.hang_up()  # type: ignore[union-attr]
+        self.guard.app.state.lab.hang_up()  # type: ignore[attr-defined]
         await super().shutdown(sockets)
 
 
@@ -414,5 +419,6 @@ def serve(lab: Lab, port: int, show: bool = True) -> None:
     server, address = make_server(lab, port)
     print(f"The lab: {address}\nCtrl-C closes the page's server; runs go on.", flush=True)
     if show:
-        threading.Timer(0.5, webbrowser.open, [address]).start()
+        once = f"{address.partition('=')[0]}={server.guard.invite()}"
+        threading.Timer(0.5, webbrowser.open, [once]).start()
     server.run()

@@ -176,7 +176,7 @@ async function showAutopsy(run) {
     fill(place, h("div", { class: "finding" }, h("p", {}, found.sentence),
       h("div", { class: "scroll" }, h("table", {}, h("thead", {}, h("tr", {}, ["first parts at", "measure", "here", "there"].map((word) => h("th", {}, word)))),
         h("tbody", {}, found.parts.map((part) => h("tr", {}, h("td", {}, whole(part.epoch)), h("td", {}, part.label), part.values.map((value) => h("td", {}, brief(value)))))))),
-      h("p", { class: "soft small" }, `Forks at ${whole(found.at)}, where they part, show what it depends on:`),
+      found.forks.length > 0 && h("p", { class: "soft small" }, `Forks at ${whole(found.at)}, where they part, show what it depends on:`),
       h("div", { class: "actions" }, found.forks.map((fork) => h("button", { onclick: () => forkAt(run, fork.changes, found.at) }, fork.title)),
         h("button", { onclick: () => change({ runs: [run.run, found.twin] }) }, "Compare the two"))));
   } catch (error) {
