@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import shlex
 import struct
 import sys
 import time
@@ -14,11 +16,12 @@ import pytest
 from starlette.testclient import TestClient
 
 import grokscope as gs
-from grokscope.lab import autopsy, forms, scrubbing
+from grokscope.cli import run as run_command
+from grokscope.lab import autopsy, forms, scrubbing, watching
 from grokscope.lab.guard import Guard
 from grokscope.lab.orders import Orders
 from grokscope.lab.server import Lab, make_app
-from grokscope.lab.watching import tell_events
+from grokscope.lab.watching import annotation_of, command_of, tell_events
 from grokscope.measures.outcomes import conclude
 from grokscope.pages.reading import read_run
 from grokscope.spec import flatten
@@ -60,7 +63,12 @@ def test_runs_are_listed_in_arms_and_filtered_as_on_the_command_line(client, tra
     without, prior = trained[:2], trained[2:]
     assert arms[without[0].id] == arms[without[1].id] != arms[prior[0].id] == arms[prior[1].id]
     assert {line["label"] for line in every} == {"no prior", "oracle prior"}
-    for where in ("prior_kind = 'oracle' and seed = 1", "test_accuracy >= 0 and not (seed in (0))"):
+    for where in (
+        "prior_kind = 'oracle' and seed = 1",
+        "test_accuracy >= 0 and not (seed in (0))",
+        "exp(seed) > 2 and power(seed, 2) = 1 and substr(prior_kind, 1, 2) = 'or'",
+        "cast(seed as double) / 2 > 0.1",
+    ):
         found = client.get("/api/runs", params={"where": where}).json()["runs"]
         by_store = lab.store.sql(f"select run from runs where {where}")["run"].to_list()
         assert sorted(line["run"] for line in found) == sorted(by_store)
@@ -126,6 +134,61 @@ def test_a_run_is_told_in_words(client, trained) -> None:
     assert found["headline"]
     assert sorted(found["arm"]) == sorted(run.id for run in trained[2:])
     assert [p["informative"] for p in found["positions"]] == [True, False, True, False, False]
+
+
+def test_the_command_of_a_run_names_it(trained, tmp_path, capsys) -> None:
+    spec = gs.find_recipe("smoke-noise").replace(
+        **{"prior.kind": "oracle", "training.train_threshold": 0.5, "seed": 3}
+    )
+    store = gs.Store(tmp_path / "runs")
+    for wanted in (trained[2].spec, spec):
+        command = command_of(store.begin(wanted))
+        assert run_command([*shlex.split(command)[1:], f"--store={store.root}", "--dry-run"]) == 0
+        assert capsys.readouterr().out.startswith(wanted.id), command
+    assert command_of(store.begin(spec)).startswith("grokscope train smoke-noise ")
+    measured = spec.replace(**{"training.measures": ("a b.py:m", "n.py:k")})
+    assert "--training.measures 'a b.py:m' n.py:k" in command_of(store.begin(measured))
+
+
+def test_the_command_of_a_fork_and_of_another_kind(trained, store, monkeypatch) -> None:
+    parent = store.begin(trained[0].spec)
+    fork = {"parent": parent.id, "epoch": 180, "transplant": "mlp", "donor": trained[1].id}
+    child = store.begin(parent.spec.replace(fork=fork, **{"optimiser.lr": 0.002}))
+    command = f"grokscope fork {parent.id} --at 180"
+    assert command_of(child).startswith(command)
+    assert set(command_of(child).removeprefix(command).split(" --")) == {
+        "",
+        "optimiser.lr 0.002",
+        "fork.transplant mlp",
+        f"fork.donor {trained[1].id}",
+    }
+    given: list[gs.spec.Spec] = []
+    monkeypatch.setattr(gs, "train", given.append)
+    exec(command_of(store.begin(SMALL)))  # it is Python
+    assert given[0].id == SMALL.id
+
+
+def test_annotations_are_shown_and_damaged_ones_are_not(tiny, store) -> None:
+    run = store.begin(tiny)
+    run.annotate(name="<b>", note="seen", tag=["figure-2"])
+    assert annotation_of(run) == {"name": "<b>", "tags": ("figure-2",), "note": "seen"}
+    (run.path / "notes.json").write_text('{"name": [1]}')
+    assert annotation_of(run) == {"name": "", "tags": (), "note": ""}
+
+
+def test_rows_are_read_once_until_they_change(client, trained, monkeypatch) -> None:
+    from grokscope.store import run as files
+
+    reads = []
+    read = files.read_curve
+    monkeypatch.setattr(files, "read_curve", lambda *given: reads.append(given[0]) or read(*given))
+    watching._read_curve.cache_clear()
+    for path in ("run", "rows", "run", "rows"):
+        assert client.get(f"/api/{path}/{trained[0].id}").status_code == 200
+    assert len(reads) == 1
+    os.utime(trained[0].path / "curve.parquet")
+    client.get(f"/api/rows/{trained[0].id}")
+    assert len(reads) == 2
 
 
 def test_events_say_when_attention_is_starved(trained) -> None:

@@ -32,7 +32,8 @@ EVENTS = ("memorised", "grokked")
 # (`select ... from read_csv(...)`), so whatever is not known to be harmless is refused.
 HARMLESS = (
     "and or not is null in between like ilike true false abs round floor ceil sqrt ln log10 lower "
-    "upper length starts_with ends_with coalesce least greatest case when then else end"
+    "upper length starts_with ends_with coalesce least greatest case when then else end exp power "
+    "pow log log2 sign mod substr left right concat nullif cast as int bigint float double varchar"
 )
 # A text or a column, whichever begins first: a column may be called "it's", a text may hold a ".
 QUOTED = re.compile(r"'(?:[^']|'')*'" + r'|"([^"]*)"')

@@ -111,7 +111,7 @@ class Lab:
     def run(self, name: str) -> Run:
         if not HEX.fullmatch(name):
             raise StoreError("A run is named by 16 hexadecimal digits.")
-        run = self.store.get(name)
+        run = watching.Watched(self.store.get(name).path)
         run.about  # noqa: B018  # whatever lies in a store, it is answered with a sentence
         return run
 
@@ -145,7 +145,7 @@ class Lab:
     def autopsy(self, request: Request) -> Response:
         run = self.run(request.path_params["run"])
         self.look()
-        arm = [self.store.get(line.run) for line in self.catalogue.arm_of(run.id)]
+        arm = [self.run(line.run) for line in self.catalogue.arm_of(run.id)]
         twin = autopsy.find_twin(run, arm)
         if twin is None:
             raise SpecError("No other seed of this arm has grokked, so there is no twin.")
@@ -176,7 +176,6 @@ class Lab:
                 "plots": watching.describe_plots(),
                 "form": self.form,
                 "store": str(self.store.root),
-                "columns": sorted(self.catalogue.table().columns),
             }
         )
 
