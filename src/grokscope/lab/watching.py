@@ -127,8 +127,8 @@ def command_of(run: Run) -> str:
         return ""
     wanted = _typed(spec)
     if spec.kind_name != "routing":
-        base = f"gs.spec.KINDS[{spec.kind_name!r}]()"
-        return f"import grokscope as gs\ngs.train({base}.replace(**{wanted!r}))"
+        kind = f"gs.spec.KINDS[{spec.kind_name!r}]()"
+        return f"import grokscope as gs\ngs.train({kind}.replace(**{wanted!r}))"
     if (fork := spec.fork).parent:  # type: ignore[attr-defined]
         parent = Run(run.path.parent / fork.parent)
         base = _typed(parent.spec) if parent.path.exists() else {}
