@@ -74,7 +74,11 @@ def test_an_interrupted_fork_resumes_to_the_same_bits(parent, tmp_path, monkeypa
     assert_same_bits(straight, resumed)
 
 
-def test_a_transplant_brings_the_donors_weights(parent):
+ORGANS = {"mlp": MLP, "attention": ("query", "key", "value", "output", "embedding", "position")}
+
+
+@pytest.mark.parametrize("organ", ORGANS)
+def test_a_transplant_brings_the_donors_weights(parent, organ):
     donor = gs.train(parent.spec.replace(seed=0, fork={}), parent.path.parent, processes=1)[0]
     twin = gs.train(
         parent.spec.replace(seed=7, **{"task.seed": 0}), parent.path.parent, processes=1
@@ -84,14 +88,14 @@ def test_a_transplant_brings_the_donors_weights(parent):
         parent,
         50,
         training={"epochs": 50, "snapshots": 0},
-        fork={"transplant": "mlp", "donor": twin.id},
+        fork={"transplant": organ, "donor": twin.id},
     )
     ours, theirs = (
         gs.fork(parent, 50, training={"epochs": 50}),
         gs.fork(twin, 50, training={"epochs": 50}),
     )
     for name, array in child.weights().items():
-        source = theirs if role(name) in MLP else ours
+        source = theirs if role(name) in ORGANS[organ] else ours
         np.testing.assert_array_equal(array, source.weights()[name], err_msg=name)
 
 

@@ -3,6 +3,7 @@ share, and stay quiet before hostile names. Skipped where there is no chromium."
 
 from __future__ import annotations
 
+import http.server
 import re
 import shutil
 import threading
@@ -10,6 +11,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import grokscope as gs
@@ -29,6 +31,7 @@ FLAGS = (
 )
 expect = playwright.expect
 expect.set_options(timeout=180_000)  # the machine may be busy
+STORES: dict[str, Path] = {}  # by the link of their lab
 HOSTILE = "<img src=x onerror=\"document.title='owned'\"></script>"
 
 
@@ -37,9 +40,11 @@ def address(tmp_path_factory, trained: list[gs.Run]) -> Iterator[str]:
     """A lab on a copy of the trained runs, with one hostile name more."""
     store = gs.Store(tmp_path_factory.mktemp("browser") / "runs")
     shutil.copytree(trained[0].path.parent, store.root)
+    store.get(trained[3].id).annotate(name=HOSTILE, note=HOSTILE, tag=["<img/src=x>"])
     store.begin(gs.spec.ObservedSpec(HOSTILE, settings={"note": HOSTILE}))
     lab = Lab(store, Path("no-results"))
     server, link = make_server(lab, 0)
+    STORES[link] = store.root
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     while not server.started:
@@ -68,6 +73,7 @@ def page(browser, address):
     page.on("pageerror", lambda error: complaints.append(str(error)))
     page.on("console", lambda m: complaints.append(m.text) if m.type == "error" else None)
     page.goto(address)
+    page.wait_for_url(lambda url: "token" not in url)
     page.complaints = complaints
     yield page
     expected = [c for c in complaints if "422" in c]  # refusals that a test has asked for
@@ -136,6 +142,58 @@ def test_arms_are_compared_with_their_members(page, address, trained) -> None:
     expect(page.locator(".list .wrong")).to_contain_text("No run has 'select'")
 
 
+def test_two_pages_see_the_same_news(browser, page, address, trained) -> None:
+    other = page.context.new_page()
+    other.goto(address.partition("?")[0])
+    for one in (page, other):
+        expect(one.locator(".list [role=status]")).to_contain_text("runs in")
+    store = gs.Store(STORES[address])
+    spec = trained[0].spec.replace(**{"optimiser.weight_decay": 0.123})
+    run = store.begin(spec)
+    curve = trained[0].curve
+    rows = {n: np.array(curve[n].to_list(), np.float32) for n in ("train_loss", "test_accuracy")}
+    epochs = curve["epoch"].to_numpy().astype(np.int32)
+    store.save_progress(run, {"epoch": epochs, **rows}, None, {"segments": []})
+    for one in (page, other):
+        expect(one.locator(".arm .label", has_text="0.123")).to_be_visible()
+    store.set_aside(run.path)
+
+
+def test_a_foreign_page_cannot_order_or_read(browser, page, address) -> None:
+    """The cookie is there, in the same browser; another origin (its port) uses it in vain."""
+
+    class Evil(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html")
+            self.end_headers()
+            self.wfile.write(b"<!doctype html><form method=post><input name=x></form>")
+
+        def log_message(self, *words) -> None:
+            pass
+
+    home = address.partition("?")[0]
+    with http.server.HTTPServer(("127.0.0.1", 0), Evil) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        evil = page.context.new_page()
+        evil.goto(f"http://127.0.0.1:{server.server_port}/")
+        ask = """async ([link, method, mode]) => {
+            const body = method === "POST" ? "{}" : undefined;
+            const options = { method, mode, body, credentials: "include" };
+            try { return await (await fetch(link, options)).text(); } catch { return "refused"; }
+        }"""
+        assert evil.evaluate(ask, [home + "api/runs", "GET", "cors"]) == "refused"
+        assert evil.evaluate(ask, [home + "api/start", "POST", "cors"]) == "refused"
+        assert evil.evaluate(ask, [home + "api/runs", "GET", "no-cors"]) in ("", "refused")
+        with evil.expect_navigation() as sent:
+            evil.evaluate(
+                "link => { document.forms[0].action = link; document.forms[0].submit(); }",
+                home + "api/start",
+            )
+        assert sent.value.status == 403
+        server.shutdown()
+
+
 def test_a_run_is_stopped_and_resumed(page, address, trained) -> None:
     go(page, address, f"#view=new&from={trained[0].id}")
     page.fill("[name='training.epochs']", "300000")
@@ -195,7 +253,11 @@ def test_a_shared_view_works_offline(browser, page, address, trained, tmp_path) 
     context.close()
 
 
-def test_hostile_names_stay_text(page, address) -> None:
+def test_hostile_names_stay_text(page, address, trained) -> None:
+    go(page, address, f"#view=runs&runs={trained[3].id}")
+    expect(page.locator("#annotation")).to_have_text(f"{HOSTILE} <img/src=x>{HOSTILE}")
+    assert page.locator("img").count() == 0
+    expect(page.locator("#command")).to_contain_text("grokscope train ")
     go(page, address, "#view=runs&where=status%20%3D%20'partial'")
     label = page.locator(".arm .label", has_text="<img src=x")
     expect(label.first).to_be_visible()

@@ -4,13 +4,18 @@ guard, since the lab's own page is let through with the same request."""
 from __future__ import annotations
 
 import json
+import re
+import threading
 
 import pytest
 from starlette.testclient import TestClient
 
 import grokscope as gs
+from grokscope import parts
+from grokscope.lab import foreman
+from grokscope.lab.catalogue import check_condition
 from grokscope.lab.guard import MOST_BODY, Guard
-from grokscope.lab.server import Lab, make_app
+from grokscope.lab.server import Lab, make_app, serve
 
 READS = ["/", "/static/main.js", "/api/about", "/api/runs", "/api/papers"]
 ORDERS = ["/api/check", "/api/start", "/api/stop", "/api/resume"]
@@ -36,7 +41,8 @@ def test_orders_need_the_cookie(client: TestClient, path: str) -> None:
 )
 def test_a_foreign_name_for_this_machine_is_turned_away(client: TestClient, host: str) -> None:
     assert client.get("/api/runs", headers={"Host": host}).status_code == 421
-    assert client.get("/api/runs", headers={"Host": "localhost:8321", "Origin": ""}).status_code
+    ours = {"Host": "localhost:8321", "Origin": ""}
+    assert client.get("/api/runs", headers=ours).status_code == 403
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS"])
@@ -55,13 +61,40 @@ def test_other_pages_cannot_read(client: TestClient) -> None:
 def test_the_token_becomes_a_cookie_that_scripts_cannot_read(
     stranger: TestClient, guard: Guard
 ) -> None:
-    assert stranger.get("/?token=guess", follow_redirects=False).status_code == 403
-    answer = stranger.get(f"/?token={guard.token}", follow_redirects=False)
-    assert (answer.status_code, answer.headers["location"]) == (303, "/")
+    assert stranger.get("/?token=guess").status_code == 403
+    answer = stranger.get(f"/?token={guard.token}")
+    # Not a redirect: that would be made without the cookie if another site has the link.
+    assert answer.status_code == 200
+    assert '<meta http-equiv="refresh" content="0;url=/">' in answer.text
+    assert "default-src 'none'" in answer.headers["content-security-policy"]
     cookie = answer.headers["set-cookie"].lower()
     assert "httponly" in cookie
     assert "samesite=strict" in cookie
     assert guard.token not in cookie
+
+
+def test_an_invitation_opens_the_lab_once(stranger: TestClient, guard: Guard) -> None:
+    once = guard.invite()
+    assert stranger.get(f"/?token={once}").status_code == 200
+    assert stranger.get("/api/about").status_code == 200
+    stranger.cookies.clear()
+    assert stranger.get(f"/?token={once}").status_code == 403
+    assert stranger.get(f"/?token={guard.token}").status_code == 200
+
+
+def test_the_browsers_command_line_has_no_lasting_token(lab: Lab, monkeypatch) -> None:
+    opened: list[str] = []
+    said: list[str] = []
+    done = threading.Event()
+    monkeypatch.setattr("webbrowser.open", lambda link: (opened.append(link), done.set()))
+    monkeypatch.setattr("grokscope.lab.server.Server.run", lambda self: done.wait(60))
+    monkeypatch.setattr("builtins.print", lambda text, **options: said.append(text))
+    serve(lab, 0)
+    monkeypatch.undo()
+    printed = re.search(r"http://127\.0\.0\.1:\d+/\?token=(\S+)", said[0])
+    assert printed is not None
+    assert opened[0].partition("=")[0] == printed[0].partition("=")[0]
+    assert printed[1] not in opened[0]
 
 
 def test_no_answer_holds_the_token(client: TestClient, guard: Guard, trained: list[gs.Run]) -> None:
@@ -147,6 +180,15 @@ def test_a_filter_cannot_read_files(client: TestClient, condition: str) -> None:
     assert "root:" not in answer.text
 
 
+def test_columns_and_texts_may_hold_the_quotes_of_the_other() -> None:
+    columns = ["x y", "it's", "run"]
+    check_condition("""\"x y\" > 1e-3 and run = 'say "x"' and "it's" < 2""", columns)
+    hidden = """\"it's\" = 1 or run in (select a from read_csv('/etc/passwd')) or "it's" = 1"""
+    for condition in (hidden, 'run = "y x"', "run = 1select"):
+        with pytest.raises(gs.SpecError, match="No run has"):
+            check_condition(condition, columns)
+
+
 @pytest.mark.parametrize(
     "changes",
     [
@@ -156,6 +198,7 @@ def test_a_filter_cannot_read_files(client: TestClient, condition: str) -> None:
         {"model.kind": "custom", "model.rule": "{file}:rule"},
         {"training.measures": "{file}:rule"},
         {"task.kind": "data", "task.source": "{file}.csv"},
+        {"task.kind": "custom", "task.rule": "{file}.csv:rule"},
     ],
 )
 def test_code_that_was_not_named_is_not_run(client, tmp_path, changes) -> None:
@@ -176,6 +219,40 @@ def test_code_that_was_named_is_used(lab: Lab, client, tmp_path) -> None:
     assert client.post("/api/check", json=wish).status_code == 422
     lab.allowed.append(file.resolve())
     assert client.post("/api/check", json=wish).json()["left"] == 1
+
+
+def test_a_data_file_does_not_let_a_module_of_its_name_in(lab: Lab, client, tmp_path) -> None:
+    """`train.csv:rule` is a function of the module `train.csv`, not of the file."""
+    lab.allowed.append((tmp_path / "train.csv").resolve())
+    rule = f"{tmp_path / 'train.csv'}:rule"
+    answer = client.post("/api/check", json={"changes": {"task.kind": "custom", "task.rule": rule}})
+    assert answer.status_code == 422
+    assert "only uses functions of .py files" in answer.json()["error"]
+
+
+def test_a_stored_run_with_code_that_was_named_is_looked_at(
+    tmp_path, small: gs.RunSpec, monkeypatch
+) -> None:
+    """It was trained by an earlier process, and teaches another through a foreman."""
+    file = tmp_path / "mine.py"
+    file.write_text("def rule(operands, modulus):\n    return operands.sum(axis=1) % modulus\n")
+    store = gs.Store(tmp_path / "runs")
+    own = small.replace(**{"task.kind": "custom", "task.rule": f"{file}:rule"})
+    own = own.replace(**{"training.epochs": 20, "training.snapshots": 0})
+    run = gs.train(own, store, processes=1)[0]
+    monkeypatch.setattr(parts, "_named", set())
+    guard = Guard(make_app(Lab(store, allowed=[file])), 8321)
+    with TestClient(guard, base_url="http://127.0.0.1:8321") as client:
+        client.get(f"/?token={guard.token}")
+        answer = client.get(f"/api/snapshot/{run.id}/final")
+        assert answer.status_code == 200, answer.json()
+    monkeypatch.setattr(parts, "_named", set())
+    pupil = small.replace(**{"prior.kind": "teacher", "prior.teacher": run.id})
+    pupil = pupil.replace(**{"training.epochs": 20, "training.snapshots": 0})
+    path = tmp_path / "order.json"
+    assert foreman._work(path, [pupil], store) == 0
+    assert not path.with_suffix(".error").exists()
+    assert store.find(pupil).ended
 
 
 def test_a_run_in_the_store_cannot_bring_code(tmp_path, small: gs.RunSpec) -> None:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
+import shlex
 import struct
+import sys
 import time
 from collections.abc import Iterator
 
@@ -12,11 +16,16 @@ import pytest
 from starlette.testclient import TestClient
 
 import grokscope as gs
-from grokscope.lab import autopsy, forms, scrubbing
+from grokscope.cli import run as run_command
+from grokscope.lab import autopsy, forms, scrubbing, watching
+from grokscope.lab.guard import Guard
 from grokscope.lab.orders import Orders
-from grokscope.lab.watching import tell_events
+from grokscope.lab.server import Lab, make_app
+from grokscope.lab.watching import annotation_of, command_of, tell_events
+from grokscope.measures.outcomes import conclude
 from grokscope.pages.reading import read_run
 from grokscope.spec import flatten
+from small_incontext import SMALL
 
 
 def unpack(data: bytes) -> dict[str, np.ndarray]:
@@ -54,7 +63,12 @@ def test_runs_are_listed_in_arms_and_filtered_as_on_the_command_line(client, tra
     without, prior = trained[:2], trained[2:]
     assert arms[without[0].id] == arms[without[1].id] != arms[prior[0].id] == arms[prior[1].id]
     assert {line["label"] for line in every} == {"no prior", "oracle prior"}
-    for where in ("prior_kind = 'oracle' and seed = 1", "test_accuracy >= 0 and not (seed in (0))"):
+    for where in (
+        "prior_kind = 'oracle' and seed = 1",
+        "test_accuracy >= 0 and not (seed in (0))",
+        "exp(seed) > 2 and power(seed, 2) = 1 and substr(prior_kind, 1, 2) = 'or'",
+        "cast(seed as double) / 2 > 0.1",
+    ):
         found = client.get("/api/runs", params={"where": where}).json()["runs"]
         by_store = lab.store.sql(f"select run from runs where {where}")["run"].to_list()
         assert sorted(line["run"] for line in found) == sorted(by_store)
@@ -81,6 +95,37 @@ def test_hostile_names_and_damaged_runs_do_no_harm(client, lab, store, tmp_path)
             lab.store.set_aside(path)
 
 
+DEEP = "[" * 900 + "]" * 900
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("spec.json", '{"training": {"epochs": 1e999}}'),
+        ("spec.json", '{"seed": 1e999}'),
+        ("spec.json", f'{{"task": {{"measures": {DEEP}}}}}'),
+        ("spec.json", '{"a":' * 900 + "1" + "}" * 900),
+        ("outcome.json", '{"final": {"test_accuracy": 1e999}}'),
+        ("outcome.json", f'{{"final": {{"test_accuracy": "<b>"}}, "epochs": {DEEP}}}'),
+        ("outcome.json", '{"grokked": {"threshold": 1, "epoch": -1e999}}'),
+        ("outcome.json", '{"final": 3}'),
+    ],
+)
+def test_one_bad_file_does_not_break_the_list(tiny, store, file, text) -> None:
+    good = store.begin(tiny)
+    bad = store.begin(tiny.replace(seed=1))
+    (bad.path / file).write_text(text)
+    lab = Lab(store)
+    guard = Guard(make_app(lab), 8321)
+    home = "http://127.0.0.1:8321"
+    with TestClient(guard, base_url=home, raise_server_exceptions=False) as client:
+        client.get(f"/?token={guard.token}")
+        answer = client.get("/api/runs")
+        assert answer.status_code == 200
+        assert good.id in {line["run"] for line in answer.json()["runs"]}
+        assert client.get(f"/api/run/{bad.id}").status_code in (200, 404, 422)
+
+
 def test_a_run_is_told_in_words(client, trained) -> None:
     found = client.get(f"/api/run/{trained[2].id}").json()
     assert found["snapshots"] == trained[2].snapshots
@@ -89,6 +134,61 @@ def test_a_run_is_told_in_words(client, trained) -> None:
     assert found["headline"]
     assert sorted(found["arm"]) == sorted(run.id for run in trained[2:])
     assert [p["informative"] for p in found["positions"]] == [True, False, True, False, False]
+
+
+def test_the_command_of_a_run_names_it(trained, tmp_path, capsys) -> None:
+    spec = gs.find_recipe("smoke-noise").replace(
+        **{"prior.kind": "oracle", "training.train_threshold": 0.5, "seed": 3}
+    )
+    store = gs.Store(tmp_path / "runs")
+    for wanted in (trained[2].spec, spec):
+        command = command_of(store.begin(wanted))
+        assert run_command([*shlex.split(command)[1:], f"--store={store.root}", "--dry-run"]) == 0
+        assert capsys.readouterr().out.startswith(wanted.id), command
+    assert command_of(store.begin(spec)).startswith("grokscope train smoke-noise ")
+    measured = spec.replace(**{"training.measures": ("a b.py:m", "n.py:k")})
+    assert "--training.measures 'a b.py:m' n.py:k" in command_of(store.begin(measured))
+
+
+def test_the_command_of_a_fork_and_of_another_kind(trained, store, monkeypatch) -> None:
+    parent = store.begin(trained[0].spec)
+    fork = {"parent": parent.id, "epoch": 180, "transplant": "mlp", "donor": trained[1].id}
+    child = store.begin(parent.spec.replace(fork=fork, **{"optimiser.lr": 0.002}))
+    command = f"grokscope fork {parent.id} --at 180"
+    assert command_of(child).startswith(command)
+    assert set(command_of(child).removeprefix(command).split(" --")) == {
+        "",
+        "optimiser.lr 0.002",
+        "fork.transplant mlp",
+        f"fork.donor {trained[1].id}",
+    }
+    given: list[gs.spec.Spec] = []
+    monkeypatch.setattr(gs, "train", given.append)
+    exec(command_of(store.begin(SMALL)))  # it is Python
+    assert given[0].id == SMALL.id
+
+
+def test_annotations_are_shown_and_damaged_ones_are_not(tiny, store) -> None:
+    run = store.begin(tiny)
+    run.annotate(name="<b>", note="seen", tag=["figure-2"])
+    assert annotation_of(run) == {"name": "<b>", "tags": ("figure-2",), "note": "seen"}
+    (run.path / "notes.json").write_text('{"name": [1]}')
+    assert annotation_of(run) == {"name": "", "tags": (), "note": ""}
+
+
+def test_rows_are_read_once_until_they_change(client, trained, monkeypatch) -> None:
+    from grokscope.store import run as files
+
+    reads = []
+    read = files.read_curve
+    monkeypatch.setattr(files, "read_curve", lambda *given: reads.append(given[0]) or read(*given))
+    watching._read_curve.cache_clear()
+    for path in ("run", "rows", "run", "rows"):
+        assert client.get(f"/api/{path}/{trained[0].id}").status_code == 200
+    assert len(reads) == 1
+    os.utime(trained[0].path / "curve.parquet")
+    client.get(f"/api/rows/{trained[0].id}")
+    assert len(reads) == 2
 
 
 def test_events_say_when_attention_is_starved(trained) -> None:
@@ -234,6 +334,48 @@ def test_an_order_stops_one_run_and_trains_the_others(orders, store, small) -> N
         np.testing.assert_array_equal(array, store.find(other).weights()[name])
 
 
+def test_a_foreman_may_take_long_to_get_up(orders, store, small, tmp_path, monkeypatch) -> None:
+    """On a busy machine its imports take longer than anybody would wait for a stranger's."""
+    sleeper = tmp_path / "python"
+    sleeper.write_text("#!/bin/sh\nexec sleep 600\n")
+    sleeper.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(sleeper))
+    monkeypatch.setattr("grokscope.lab.orders.STARTING", 0.0)
+    order = orders.place([small])
+    assert orders.under_way() == {small.id: order}
+    orders._foremen[order].kill()
+    orders._foremen[order].wait()
+    assert orders.under_way() == {}
+    assert not (orders.folder / f"{order}.json").exists()
+
+
+def test_an_order_that_has_just_gone_is_not_alive(orders) -> None:
+    assert not orders._alive(orders.folder / "gone.json")
+
+
+def test_news_goes_on_after_a_look_that_failed(lab, monkeypatch) -> None:
+    looks = iter([OSError("the disk is away"), ["0123456789abcdef"]])
+
+    def look() -> list[str]:
+        found = next(looks, [])
+        if isinstance(found, OSError):
+            raise found
+        return list(found)
+
+    async def listen() -> dict:
+        queue: asyncio.Queue = asyncio.Queue()
+        lab.listeners.add(queue)
+        task = asyncio.create_task(lab.keep_looking())
+        try:
+            return await asyncio.wait_for(queue.get(), 20)
+        finally:
+            task.cancel()
+
+    monkeypatch.setattr(lab, "look", look)
+    monkeypatch.setattr("grokscope.lab.server.TROUBLE_SECONDS", 0.0, raising=False)
+    assert asyncio.run(listen()) == {"changed": ["0123456789abcdef"]}
+
+
 def test_an_order_that_cannot_be_carried_out_says_why(orders, small) -> None:
     pupil = small.replace(**{"prior.kind": "teacher", "prior.teacher": "0" * 16})
     orders.place([pupil])
@@ -265,6 +407,27 @@ def test_an_autopsy_finds_the_twin_and_where_they_part(client, trained, lab) -> 
         changes = {**trained[1].spec.changed(), **parent}
         plan = client.post("/api/check", json={"changes": changes})
         assert plan.json().get("left") == 1, plan.json()
+
+
+def test_an_autopsy_of_a_run_in_context_has_no_forks(store) -> None:
+    """Its accuracy has another name, and it cannot be forked."""
+    run, twin = (
+        invent_run(store, SMALL.replace(seed=seed), grokked)
+        for seed, grokked in ((0, False), (1, True))
+    )
+    found = autopsy.examine(run, twin)
+    assert "grokked at 0; this one is at 10" in found["sentence"]
+    assert found["forks"] == []
+
+
+def invent_run(store, spec, grokked: bool) -> gs.Run:
+    rows = np.linspace(0, 1, 5, dtype=np.float32)
+    curve = {rule.measure: np.full(5, 0.1, np.float32) for rule in spec.events()}
+    curve["ood_val_accuracy"] = 0.9 + rows / 10 if grokked else 0.1 + 0 * rows
+    curve = {"epoch": np.arange(5, dtype=np.int32) * 10, **curve}
+    run = store.begin(spec)
+    store.finish(run, curve, {}, conclude(spec, curve), {"segments": []})
+    return store.get(run.id)
 
 
 def test_two_curves_part_where_they_stay_apart() -> None:

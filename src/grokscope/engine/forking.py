@@ -144,13 +144,13 @@ def check_rows(run: Run, blocks: list[dict[str, np.ndarray]], epoch: int) -> Non
 
 
 def transplant(state: State, donor: State, organ: str) -> State:
-    """`state` with the donor's arrays of an organ ("mlp"), in the weights and in the optimiser's
-    memory of them."""
+    """`state` with the donor's arrays of an organ, in the weights and in the optimiser's memory of
+    them. Attention comes with the embeddings and positions that it reads, and the norms between."""
     import jax
 
-    from grokscope.models.roles import MLP, role
+    from grokscope.models.roles import ATTENTION, LOOK_UPS, MLP, READ_THROUGH, role
 
-    roles = {"mlp": MLP}[organ]
+    roles = {"mlp": MLP, "attention": (*ATTENTION, *READ_THROUGH, *LOOK_UPS)}[organ]
 
     def choose(path: Any, ours: Any, theirs: Any) -> Any:
         names = [str(getattr(key, "key", "")) for key in path]

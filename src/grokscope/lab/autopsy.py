@@ -41,7 +41,8 @@ def examine(run: Run, twin: Run) -> dict[str, Any]:
     epochs = np.intersect1d(ours["epoch"].to_numpy(), theirs["epoch"].to_numpy())
     rows = run.about.training.persistence
     found: list[dict[str, Any]] = []
-    for name, label in MEASURES.items():
+    effects = {rule.measure: measure_of(rule.measure).label for rule in run.about.events()}
+    for name, label in {**effects, **MEASURES}.items():
         if name not in ours.columns or name not in theirs.columns:
             continue
         log = measure_of(name).scale == "log"
@@ -82,7 +83,8 @@ def _values(values: np.ndarray, log: bool) -> np.ndarray:
 def _tell(run: Run, twin: Run, parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """The finding in a sentence, and the forks that would show what it depends on."""
     grokked = twin.outcome["grokked"]["epoch"]
-    accuracy = share(float(run.curve["test_accuracy"][-1]))
+    measure = next(rule.measure for rule in run.about.events() if rule.name == "grokked")
+    accuracy = share(float(run.curve[measure][-1]))
     words = [
         f"Seed {twin.about.seed} of the same arm grokked at {grokked:,}; this one is at {accuracy}."
     ]
@@ -95,19 +97,21 @@ def _tell(run: Run, twin: Run, parts: Sequence[dict[str, Any]]) -> dict[str, Any
         )
     rows = [epoch for epoch in run.curve["epoch"].to_list() if epoch <= grokked]
     at = max((e for e in rows if not parts or e <= parts[0]["epoch"]), default=rows[0])
-    attention = {
-        "interventions.frozen_attention": "teacher",
-        "prior.teacher": twin.id,
-        "prior.teacher_view": "position",
+    forks: dict[str, dict[str, Any]] = {
+        "Transplant the twin's attention": {
+            "fork.transplant": "attention",
+            "fork.donor": twin.id,
+        },
+        "Transplant the twin's MLP": {"fork.transplant": "mlp", "fork.donor": twin.id},
+        "Freeze attention as the twin's was in the end": {
+            "interventions.frozen_attention": "teacher",
+            "prior.teacher": twin.id,
+            "prior.teacher_view": "position",
+        },
     }
+    offered = forks if hasattr(run.about, "fork") else {}
     return {
         "sentence": " ".join(words),
         "at": at,
-        "forks": [
-            {"title": "Give it the twin's attention", "changes": attention},
-            {
-                "title": "Give it the twin's MLP",
-                "changes": {"fork.transplant": "mlp", "fork.donor": twin.id},
-            },
-        ],
+        "forks": [{"title": title, "changes": changes} for title, changes in offered.items()],
     }

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
 import threading
 from collections.abc import Iterable, Mapping
@@ -15,7 +16,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from grokscope.errors import GrokscopeError, SpecError, suggest
+from grokscope.errors import SpecError, suggest
 from grokscope.spec import KINDS, flatten
 from grokscope.store import Store, shorten
 from grokscope.store.files import read_json
@@ -31,8 +32,12 @@ EVENTS = ("memorised", "grokked")
 # (`select ... from read_csv(...)`), so whatever is not known to be harmless is refused.
 HARMLESS = (
     "and or not is null in between like ilike true false abs round floor ceil sqrt ln log10 lower "
-    "upper length starts_with ends_with coalesce least greatest case when then else end"
+    "upper length starts_with ends_with coalesce least greatest case when then else end exp power "
+    "pow log log2 sign mod substr left right concat nullif cast as int bigint float double varchar"
 )
+# A text or a column, whichever begins first: a column may be called "it's", a text may hold a ".
+QUOTED = re.compile(r"'(?:[^']|'')*'" + r'|"([^"]*)"')
+NUMBER = re.compile(r"(?<!\w)\d+(\.\d*)?(e[+-]?\d+)?", re.IGNORECASE)
 MOST_CONDITION = 500  # characters
 
 
@@ -83,7 +88,7 @@ class Catalogue:
             for name in changed:
                 try:
                     self._lines[name] = read_line(self.store, name)
-                except (GrokscopeError, TypeError, ValueError, KeyError, AttributeError):
+                except Exception:  # whatever a file may hold
                     self._lines.pop(name, None)
             self._table = None
 
@@ -118,14 +123,17 @@ def check_condition(text: str, columns: Iterable[str]) -> None:
     if len(text) > MOST_CONDITION:
         raise SpecError(f"A filter has at most {MOST_CONDITION} characters, not {len(text)}.")
     known = {name.lower() for name in columns}
-    bare = re.sub(r"'(?:[^']|'')*'", " ", text)
-    for quoted in re.findall(r'"([^"]*)"', bare):
-        if quoted.lower() not in known:
-            raise SpecError(f"No run has {quoted!r}.{suggest(quoted, known)}")
-    bare = re.sub(r'"[^"]*"', " ", bare)
+
+    def check_quoted(found: re.Match[str]) -> str:
+        column = found[1]
+        if column is not None and column.lower() not in known:
+            raise SpecError(f"No run has {column!r}.{suggest(column, known)}")
+        return " "
+
+    bare = QUOTED.sub(check_quoted, text)
     if odd := re.search(r"[^\w\s()=<>!+\-*/%.,]|--|/\*", bare):
         raise SpecError(f"A filter cannot contain {odd[0]!r}; write `prior_strength > 1`, say.")
-    for word in re.findall(r"[A-Za-z_]\w*", re.sub(r"\d[\w.]*", " ", bare)):
+    for word in re.findall(r"[A-Za-z_]\w*", NUMBER.sub(" ", bare)):
         if word.lower() not in known | set(HARMLESS.split()):
             raise SpecError(f"No run has {word!r}.{suggest(word, known)}")
 
@@ -153,13 +161,18 @@ def read_line(store: Store, name: str) -> Line:
         seed=int(fields.get("seed", 0)),
         status=str(outcome.get("status", "partial")),
         kind=kind,
-        epochs=outcome.get("epochs"),
+        epochs=_number(outcome.get("epochs")),
         budget=int(fields.get("training.epochs", 0)),
-        times={**dict.fromkeys(EVENTS), **{n: e.get("epoch") for n, e in events.items()}},
-        final=dict(outcome.get("final", {})),
+        times={**dict.fromkeys(EVENTS), **{n: _number(e.get("epoch")) for n, e in events.items()}},
+        final={n: _number(value) for n, value in outcome.get("final", {}).items()},
         fields=fields,
         told=tuple(told),
     )
+
+
+def _number(value: Any) -> Any:
+    """JSON says 1e999 for infinity, and a damaged file may say anything."""
+    return value if isinstance(value, int | float) and math.isfinite(value) else None
 
 
 def label_arms(lines: Iterable[Line]) -> dict[str, str]:

@@ -38,7 +38,7 @@ def main(path: Path) -> int:
 
 def _work(path: Path, specs: list, store: Store) -> int:
     try:
-        train(specs, store)
+        train(specs, store, trust=True)  # the server has checked what they and their teachers name
     except GrokscopeError as error:
         write_file(path.with_suffix(".error"), str(error).encode())
     except Exception:

@@ -182,7 +182,12 @@ def check_parts(spec: Spec, allowed: Sequence[Path], store: Store) -> None:
     while waiting:
         one = waiting.pop()
         seen.add(one.id)
-        for name, place in _named_files(one):
+        for name, place, code in _named_files(one):
+            if code and not place.endswith(".py"):  # a module: it could lie anywhere
+                raise SpecError(
+                    f"{name} names {place!r}. The lab only uses functions of .py files that were "
+                    "named when it was started, with --allow."
+                )
             if Path(place).expanduser().resolve() not in allowed:
                 raise SpecError(
                     f"{name} names {place!r}. The lab only uses files of your own that were named "
@@ -193,12 +198,14 @@ def check_parts(spec: Spec, allowed: Sequence[Path], store: Store) -> None:
                 waiting.append(store.get(needed).spec)
 
 
-def _named_files(spec: Spec) -> Iterable[tuple[str, str]]:
-    """Fields that name code or data, by what they look like, whatever the kind of run."""
+def _named_files(spec: Spec) -> Iterable[tuple[str, str, bool]]:
+    """Fields that name code or data, by what they look like, whatever the kind of run; the file,
+    and whether it is code."""
     for name, value in flatten(spec.to_dict()):
         for text in value if isinstance(value, list | tuple) else (value,):
-            if isinstance(text, str) and (
-                ":" in text or "/" in text or "\\" in text or text.endswith((".csv", ".parquet"))
-            ):
-                bare = text.partition("@")[0]
-                yield name, bare.rpartition(":")[0] if ":" in bare else bare
+            if not isinstance(text, str):
+                continue
+            if ":" in text:
+                yield name, text.partition("@")[0].rpartition(":")[0], True
+            elif "/" in text or "\\" in text or text.endswith((".csv", ".parquet")):
+                yield name, text, False

@@ -4,7 +4,8 @@ other users and other machines that were made to look like this one all stay out
     Host      must be one of ours with its port: a foreign name that resolves to this machine (DNS
               rebinding) gets 421
     token     stands in the link that the terminal prints, and is exchanged for a cookie that
-              scripts cannot read and other sites cannot send
+              scripts cannot read and other sites cannot send; the browser that the lab opens gets
+              one that works once, since other users can read its command line
     Origin    must be ours for every method but GET and HEAD
     body      is bounded before it is read
 """
@@ -16,7 +17,7 @@ import secrets
 from http.cookies import CookieError, SimpleCookie
 
 from starlette.datastructures import Headers, MutableHeaders, QueryParams
-from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 MOST_BODY = 64 * 1024  # bytes; a spec with every field has about 4 kB
@@ -24,6 +25,10 @@ SAFE = ("GET", "HEAD")
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
     "img-src 'self' blob:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+WELCOME = (
+    '<!doctype html><html lang="en"><meta charset="utf-8"><title>grokscope lab</title>'
+    '<meta http-equiv="refresh" content="0;url=/"><a href="/">The lab</a></html>'
 )
 HEADERS = {
     "Content-Security-Policy": POLICY,
@@ -49,6 +54,13 @@ class Guard:
         # Cookies do not know ports: two labs on one machine must not overwrite each other's.
         self.cookie = f"grokscope-lab-{port}"
         self._session = secrets.token_urlsafe(24)
+        self._invitations: set[str] = set()
+
+    def invite(self) -> str:
+        """A token that opens the lab once."""
+        token = secrets.token_urlsafe(24)
+        self._invitations.add(token)
+        return token
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -73,7 +85,7 @@ class Guard:
             return refuse(403, "Only the lab's own page may ask for this.")
         if scope["path"] == "/" and method in SAFE:
             given = QueryParams(scope["query_string"]).get("token")
-            if given is not None and hmac.compare_digest(given.encode(), self.token.encode()):
+            if given is not None and self._admits(given):
                 return self._welcome()
         if not hmac.compare_digest(self._cookie_of(headers).encode(), self._session.encode()):
             return refuse(403, "Open the lab with the link that `grokscope lab` has printed.")
@@ -82,9 +94,18 @@ class Guard:
             return too_large()
         return None
 
+    def _admits(self, given: str) -> bool:
+        for token in (self.token, *self._invitations):
+            if hmac.compare_digest(given.encode(), token.encode()):
+                self._invitations.discard(token)
+                return True
+        return False
+
     def _welcome(self) -> Response:
-        """The token for a cookie; it disappears from the address."""
-        response = RedirectResponse("/", status_code=303)
+        """The token for a cookie; it disappears from the address. The page goes on by itself: after
+        a redirect the browser would take "/" for a wish of the site with the link, and keep the
+        cookie back."""
+        response = HTMLResponse(WELCOME)
         response.set_cookie(self.cookie, self._session, httponly=True, samesite="strict")
         return response
 

@@ -23,7 +23,7 @@ from grokscope.spec import Spec
 from grokscope.store import Run, Store
 from grokscope.store.files import read_json, write_file
 
-STARTING = 20.0  # seconds that a foreman may take to get up
+STARTING = 300.0  # seconds that a foreman of another server may take to get up; ours we can ask
 KEPT = 600.0  # seconds for which the error of an order is shown
 
 
@@ -31,6 +31,7 @@ class Orders:
     def __init__(self, store: Store) -> None:
         self.store = store
         self.folder = store.root.resolve() / ".locks" / "orders"
+        self._foremen: dict[str, subprocess.Popen[bytes]] = {}  # by order, of this server
 
     def place(self, specs: Sequence[Spec]) -> str:
         """Hand over; returns the name of the order at once."""
@@ -44,9 +45,8 @@ class Orders:
         data = {"store": str(self.store.root.resolve()), "specs": [s.to_dict() for s in left]}
         data["runs"] = [spec.id for spec in left]
         path = write_file(self.folder / f"{name}.json", json.dumps(data).encode())
-        log = open(self.folder / f"{name}.log", "wb")  # noqa: SIM115  # it is the child's
-        with log:
-            child = subprocess.Popen(
+        with open(self.folder / f"{name}.log", "wb") as log:  # it is the child's
+            self._foremen[name] = subprocess.Popen(
                 [sys.executable, "-m", "grokscope.lab.foreman", str(path)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -54,7 +54,7 @@ class Orders:
                 start_new_session=True,  # Ctrl-C in the server's terminal is not for it
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
             )
-        threading.Thread(target=child.wait, daemon=True).start()  # no zombie stays
+        threading.Thread(target=self._foremen[name].wait, daemon=True).start()  # no zombie stays
         return name
 
     def under_way(self) -> dict[str, str]:
@@ -100,7 +100,13 @@ class Orders:
         return sorted(self.folder.glob("*.json")) if self.folder.is_dir() else []
 
     def _alive(self, path: Path) -> bool:
-        young = time.time() - path.stat().st_mtime < STARTING
+        foreman = self._foremen.get(path.stem)
+        if foreman is not None and foreman.poll() is None:  # imports may take it minutes
+            return True
+        try:
+            young = foreman is None and time.time() - path.stat().st_mtime < STARTING
+        except FileNotFoundError:  # it has just been carried out
+            return False
         return young or self.store.is_held(lock_of(path))
 
     def _clear(self, path: Path) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import logging
 import re
 import socket
 import tempfile
@@ -29,11 +30,13 @@ from grokscope.lab import autopsy, forms, scrubbing, watching
 from grokscope.lab.catalogue import Catalogue, label_arms
 from grokscope.lab.guard import Guard, TooLarge, refuse, too_large
 from grokscope.lab.orders import Orders
+from grokscope.parts import trusting
 from grokscope.store import Moment, Run, Store, as_trained, describe
 from grokscope.store.feed import changed_at
 from grokscope.store.files import finite
 
 LOOK_SECONDS = 0.1  # between two looks at the store, while somebody watches
+TROUBLE_SECONDS = 1.0  # to the next look after one that has failed
 FRESH_SECONDS = 15.0  # a run that was written to so recently is under way, whoever trains it
 STOPPING_SECONDS = 2.0  # in which a run that was stopped may still write
 MOST_STREAMS = 24
@@ -46,6 +49,7 @@ KINDS_OF_FILE = {
     ".png": "image/png",
     ".pdf": "application/pdf",
 }
+log = logging.getLogger(__name__)
 HEX = re.compile(r"[0-9a-f]{16}")
 
 
@@ -68,9 +72,9 @@ class Lab:
         """Renew the list; the names of the runs that have changed."""
         with self._looking:
             changes = self.store.changes(self._seen)
-            self._seen = changes.until
             if changes:
                 self.catalogue.renew(changes.changed, changes.gone)
+            self._seen = changes.until  # what could not be renewed is looked at again
             return [*changes.changed, *changes.gone]
 
     async def keep_looking(self) -> None:
@@ -80,8 +84,13 @@ class Lab:
             await asyncio.sleep(LOOK_SECONDS)
             if not self.listeners:
                 continue
-            names = await asyncio.to_thread(self.look)
-            now = await asyncio.to_thread(self.orders.under_way)
+            try:
+                names = await asyncio.to_thread(self.look)
+                now = await asyncio.to_thread(self.orders.under_way)
+            except Exception:  # the next look may go well; without this the page would fall silent
+                log.exception("a look at the store failed")
+                await asyncio.sleep(TROUBLE_SECONDS)
+                continue
             names += sorted(set(now) ^ set(busy))  # started or stopped
             busy = now
             if names:
@@ -102,7 +111,7 @@ class Lab:
     def run(self, name: str) -> Run:
         if not HEX.fullmatch(name):
             raise StoreError("A run is named by 16 hexadecimal digits.")
-        run = self.store.get(name)
+        run = watching.Watched(self.store.get(name).path)
         run.about  # noqa: B018  # whatever lies in a store, it is answered with a sentence
         return run
 
@@ -120,7 +129,7 @@ class Lab:
             listed.append(item)
         listed.sort(key=lambda item: -item["changed"])
         errors = self.orders.errors()
-        return JSONResponse({"runs": listed, "busy": sorted(busy), "errors": errors})
+        return answer({"runs": listed, "busy": sorted(busy), "errors": errors})
 
     def detail(self, request: Request) -> Response:
         run = self.run(request.path_params["run"])
@@ -136,7 +145,7 @@ class Lab:
     def autopsy(self, request: Request) -> Response:
         run = self.run(request.path_params["run"])
         self.look()
-        arm = [self.store.get(line.run) for line in self.catalogue.arm_of(run.id)]
+        arm = [self.run(line.run) for line in self.catalogue.arm_of(run.id)]
         twin = autopsy.find_twin(run, arm)
         if twin is None:
             raise SpecError("No other seed of this arm has grokked, so there is no twin.")
@@ -158,7 +167,7 @@ class Lab:
             raise SpecError("Examples are at most 64 numbers, joined by commas.")
         chosen = [int(part) for part in asked.split(",") if part]
         when = None if epoch == "final" else int(epoch)
-        with as_trained(run):
+        with trusting(), as_trained(run):  # its parts were named with --allow
             return answer(scrubbing.look(run, when, self.store, chosen))
 
     def about(self, request: Request) -> Response:
@@ -167,7 +176,6 @@ class Lab:
                 "plots": watching.describe_plots(),
                 "form": self.form,
                 "store": str(self.store.root),
-                "columns": sorted(self.catalogue.table().columns),
             }
         )
 
@@ -378,8 +386,12 @@ def free_port(wanted: int) -> int:
 
 
 class Server(uvicorn.Server):
+    @property
+    def guard(self) -> Guard:
+        return self.config.app  # type: ignore[return-value]
+
     async def shutdown(self, sockets: Any = None) -> None:
-        self.config.app.app.state.lab.hang_up()  # type: ignore[union-attr]
+        self.guard.app.state.lab.hang_up()  # type: ignore[attr-defined]
         await super().shutdown(sockets)
 
 
@@ -406,5 +418,6 @@ def serve(lab: Lab, port: int, show: bool = True) -> None:
     server, address = make_server(lab, port)
     print(f"The lab: {address}\nCtrl-C closes the page's server; runs go on.", flush=True)
     if show:
-        threading.Timer(0.5, webbrowser.open, [address]).start()
+        once = f"{address.partition('=')[0]}={server.guard.invite()}"
+        threading.Timer(0.5, webbrowser.open, [once]).start()
     server.run()

@@ -29,8 +29,7 @@ def read_book(name: str, results: Path) -> Book:
 
 
 def describe_paper(name: str, results: Path, store: Store) -> dict[str, Any]:
-    """A paper's story and its claims. Of each verdict the runs are named, and how many of them
-    this store has."""
+    """A paper's story and its claims. Of each verdict the runs that this store has are named."""
     book, known = read_book(name, results), set(store.ids())
     paper = book.paper
     return {
@@ -66,8 +65,8 @@ def _verdicts(book: Book, study: Study, claim: Claim, known: set[str]) -> list[d
                 "where": cell.where,
                 "ruling": cell.ruling,
                 "effect": cell.detail,
-                "runs": runs,
-                "here": sum(run in known for run in runs),
+                "runs": [run for run in runs if run in known],
+                "all": len(runs),
             }
         )
     return found

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import shlex
 import struct
+import threading
 from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,10 +18,13 @@ from grokscope.draw import theme
 from grokscope.draw.glossary import measure_of
 from grokscope.draw.reading import Reading
 from grokscope.draw.words import count
+from grokscope.errors import StoreError
 from grokscope.pages import facts
 from grokscope.pages.reading import read_run
-from grokscope.spec import flatten
+from grokscope.spec import KINDS, RECIPES, Spec, flatten
 from grokscope.store import CURVE, Run, describe
+from grokscope.store.annotations import Annotation
+from grokscope.store.feed import Stamp, stamp_of
 
 if TYPE_CHECKING:
     import polars as pl
@@ -99,16 +107,57 @@ def describe_run(run: Run) -> dict[str, Any]:
         "fields": dict(flatten(spec.to_dict())),
         "changed": spec.changed(),
         "command": command_of(run),
+        "annotation": annotation_of(run),
         "best": best_of(reading.curve),
     }
 
 
+def annotation_of(run: Run) -> dict[str, Any]:
+    """What people have written about it; nothing if that cannot be read."""
+    with contextlib.suppress(StoreError):
+        return run.annotation._asdict()
+    return Annotation()._asdict()
+
+
 def command_of(run: Run) -> str:
-    """What to type to train the same run."""
-    if not run.about.problem:
+    """What to type to train the same run: a fork by what sets it apart from its parent, a run from
+    the nearest recipe; the command line trains no other kinds, so those are told in Python."""
+    spec = run.about
+    if not spec.problem:
         return ""
-    words = [f"--{name} {value}" for name, value in run.about.changed().items()]
-    return " ".join(["grokscope train laptop", *words])
+    wanted = _typed(spec)
+    if spec.kind_name != "routing":
+        kind = f"gs.spec.KINDS[{spec.kind_name!r}]()"
+        return f"import grokscope as gs\ngs.train({kind}.replace(**{wanted!r}))"
+    if (fork := spec.fork).parent:  # type: ignore[attr-defined]
+        parent = Run(run.path.parent / fork.parent)
+        base = _typed(parent.spec) if parent.path.exists() else {}
+        changes = {**_changes(wanted, base), "fork.parent": None, "fork.epoch": None}
+        return " ".join([f"grokscope fork {fork.parent} --at {fork.epoch}", *_flags(changes)])
+    options = {name: _changes(wanted, _typed(recipe)) for name, (_, recipe) in RECIPES.items()}
+    recipe = min(options, key=lambda name: len(options[name]))
+    return " ".join([f"grokscope train {recipe}", *_flags(options[recipe])])
+
+
+def _typed(spec: Spec) -> dict[str, Any]:
+    changed = {n: v for n, v in spec.changed().items() if n not in ("kind", "task.fingerprint")}
+    return {n: list(v) if isinstance(v, tuple) else v for n, v in changed.items()}
+
+
+def _changes(wanted: Mapping[str, Any], base: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields that lead from one spec to another; what only the base has goes back to default."""
+    standard = dict(flatten(KINDS["routing"]().to_dict()))
+    back = {name: standard[name] for name in base if name not in wanted}
+    return {**back, **{n: v for n, v in wanted.items() if n not in base or base[n] != v}}
+
+
+def _flags(changes: Mapping[str, Any]) -> list[str]:
+    words = {n: v if isinstance(v, list | tuple) else [v] for n, v in changes.items()}
+    return [
+        shlex.join([f"--{name}", *map(str, values)])
+        for name, values in words.items()
+        if values != [None]
+    ]
 
 
 def best_of(curve: pl.DataFrame) -> dict[str, float]:
@@ -185,6 +234,24 @@ def _first(curve: pl.DataFrame, column: str, least: float) -> int | None:
 
 
 # Rows
+
+
+class Watched(Run):
+    """A run whose rows are read once until they change: the page asks for them in several ways."""
+
+    @property
+    def curve(self) -> pl.DataFrame:
+        stamp = stamp_of(self.path)  # before reading: what comes meanwhile has another one
+        with _reading:
+            return _read_curve(self.path, stamp)
+
+
+_reading = threading.Lock()  # two questions at once must not both read
+
+
+@lru_cache(maxsize=64)
+def _read_curve(path: Path, stamp: Stamp) -> pl.DataFrame:
+    return Run(path).curve
 
 
 def pack_rows(run: Run, begin: int) -> bytes:

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 INTERACTION = ("query", "key")
 MLP = ("hidden", "hidden_bias", "readout", "readout_bias")
-MATRICES = frozenset({*INTERACTION, "value", "output", "hidden", "readout"})
+ATTENTION = (*INTERACTION, "value", "output")
+READ_THROUGH = tuple(
+    f"{place}_{kind}" for place in ("attention", "query_key", "value") for kind in ("gain", "bias")
+)
+"""Norms before attention."""
+LOOK_UPS = ("embedding", "position")
+MATRICES = frozenset({*ATTENTION, "hidden", "readout"})
 """Of attention and MLP; embeddings, positions and the unembedding are look-ups and read-outs."""
 
 

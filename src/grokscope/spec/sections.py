@@ -459,10 +459,10 @@ class ForkSpec:
     """The run (in the same store) that is forked. Empty: this run is no fork."""
     epoch: int = number(0, least=0)
     """Where it is forked: the epoch of one of the parent's rows."""
-    transplant: Literal["none", "mlp"] = "none"
-    """Weights that are taken from `donor` at that epoch, with the optimiser's memory of them. For
-    another run's attention set interventions.frozen_attention to teacher: query and key mean
-    nothing without the embeddings that they were trained with."""
+    transplant: Literal["none", "mlp", "attention"] = "none"
+    """Weights that are taken from `donor` at that epoch, with the optimiser's memory of them.
+    Attention comes with the embeddings and positions it reads: query and key mean nothing without
+    them. To fix what it looks at instead, set interventions.frozen_attention to teacher."""
     donor: str = ""
     """The run (in the same store) that gives them."""
 

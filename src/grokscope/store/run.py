@@ -76,9 +76,9 @@ class Run:
 
     def read_about(self) -> Spec:
         """Whatever spec there is."""
-        data = parts.mark_foreign(read_json(self.path / SPEC))
+        data = read_json(self.path / SPEC)
         try:
-            return read_spec(data)
+            return read_spec(parts.mark_foreign(data))
         except GrokscopeError:
             raise
         except Exception as error:  # whatever a file may hold

@@ -38,6 +38,7 @@ class Plot {
     this.single = groups.length === 1 && groups[0].runs.length === 1;
     this.log = plot.log !== state.flipped.includes(plot.title);
     this.words = h("span", { class: "reading soft small" });
+    this.dropped = h("span", { class: "dropped soft small" });
     this.place = h("div", { class: "canvas" });
     const flip = () => change({
       flipped: state.flipped.includes(plot.title) ? state.flipped.filter((t) => t !== plot.title) : [...state.flipped, plot.title],
@@ -46,7 +47,7 @@ class Plot {
       h("figcaption", {},
         h("strong", { title: plot.measures.map((m) => m.help).join(" ") }, plot.title),
         h("button", { class: "quiet small", onclick: flip, "aria-pressed": String(this.log), title: "Linear or log" }, this.log ? "log" : "lin"),
-        this.words, this.legend()),
+        this.words, this.dropped, this.legend()),
       this.place);
   }
 
@@ -97,9 +98,15 @@ class Plot {
     return { data, series, bands };
   }
 
+  hasZeros() {
+    const columns = this.groups.flatMap((group) => group.runs).flatMap((run) => this.plot.measures.map((measure) => curves.get(run)?.columns[measure.column] ?? []));
+    return columns.some((column) => column.some((value) => value !== null && value <= 0));
+  }
+
   draw() {
     const { data, series, bands } = this.gather();
     if (data[0].length === 0) return;
+    this.dropped.textContent = this.log && this.hasZeros() ? "log: values of 0 and below are left out" : "";
     const shape = `${series.length} ${this.place.clientWidth} ${series.map((s) => s.run).join()}`;
     if (this.chart && shape === this.shape) {
       this.chart.setData(data);

@@ -40,8 +40,8 @@ function showStudy(paper, study) {
 }
 
 function behind(verdict) {
-  const { runs } = verdict;
-  if (!verdict.here) return h("span", { class: "soft small" }, `${plural(runs.length, "run")}, none in this store`);
+  const { runs, all } = verdict;
+  if (!runs.length) return h("span", { class: "soft small" }, `${plural(all, "run")}, none in this store`);
   return h("button", { class: "quiet small", onclick: () => change({ view: "runs", runs: runs.slice(0, 60), focus: runs[0], where: "", at: "" }) },
-    `${verdict.here} of ${plural(runs.length, "run")} here ›`);
+    `${runs.length} of ${plural(all, "run")} here ›`);
 }

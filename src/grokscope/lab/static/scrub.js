@@ -80,8 +80,8 @@ export function makeTimeMaps() {
     const canvases = [h("canvas", { class: "wide", "aria-label": "Attention at each position over time" })];
     if (many) canvases.push(h("canvas", { class: "wide", "aria-label": "Attention of each head on what matters, over time" }));
     fill(element,
-      figure("Attention at each position over time", "Mean over inputs and heads. Framed: the positions that determine the answer.", canvases[0]),
-      many && figure("Weight of each head on what matters", "Mean over inputs.", canvases[1]));
+      figure("Attention at each position over time", "Mean over inputs and heads, and over the rows that share a pixel. Framed: the positions that determine the answer.", canvases[0]),
+      many && figure("Weight of each head on what matters", "Mean over inputs, and over the rows that share a pixel.", canvases[1]));
     const choices = { at: state.at, log: state.x === "log" };
     drawOverTime(canvases[0], curve.epoch, attention, names, choices);
     if (many) drawOverTime(canvases[1], curve.epoch, heads, Array.from({ length: heads.find(Boolean).length }, (_, i) => ({ name: `head ${i}` })), choices);
