@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import importlib.util
 
+import numpy as np
 import pytest
 
 import grokscope as gs
@@ -170,9 +171,28 @@ def test_what_arrives_is_checked(alone, store):
     with pytest.raises(gs.StoreError, match="did not arrive whole"):
         store.receive(alone[1].id, files)
     assert store.ids() == []
+    assert list((store.root / ".locks").iterdir()) == []
     store.begin(alone[0].spec)  # begun here, ended elsewhere
     store.receive(name, files)
     assert store.get(name).status == "finished"
+
+
+def test_what_arrives_is_left_to_whoever_works_on_it(alone, store):
+    name, files = alone[0].id, pack(alone[0].path)
+    with store.claim(name):
+        run = store.begin(alone[0].spec)
+        assert not gs.Store(store.root).receive(name, files)
+        curve = {"epoch": np.array([0]), "train_loss": np.array([1.0])}
+        store.save_progress(run, curve, None, {"segments": []})
+        assert store.find(alone[0].spec).status == "partial"
+    assert gs.Store(store.root).receive(name, files)
+    assert_same([store.find(alone[0].spec)], alone[:1])
+
+
+def test_what_arrives_first_makes_a_store(alone, store):
+    store.receive(alone[0].id, pack(alone[0].path))
+    (store.find(alone[0].spec).path / "spec.json").unlink()
+    assert [defect.kind for defect in store.verify()] == ["foreign"]  # not: this is no store
 
 
 @pytest.mark.skipif(not importlib.util.find_spec("ray"), reason="needs the extra `ray`")

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 import grokscope
+from grokscope.errors import StoreError
 from grokscope.store.files import make_directory, read_bytes, replace_file
 from grokscope.store.provenance import count_cores
 from grokscope.store.run import OUTCOME, PROBES
@@ -60,8 +61,8 @@ def summarise(functions: Sequence[Summarise], run: Run) -> Summary:
     # A closure may say something else tomorrow with the same code.
     if found and all(inspect.isfunction(f) and not f.__closure__ for f in functions):
         pl.DataFrame([found], strict=False).write_parquet(buffer := io.BytesIO())
-        with contextlib.suppress(OSError):  # somebody else's store may be read-only
-            make_directory(path.parent)
+        with contextlib.suppress(OSError, StoreError):  # somebody else's store may be read-only
+            make_directory(path.parent, run.path.parent)
             for old in path.parent.glob("summary-*.parquet"):
                 old.unlink(missing_ok=True)
             replace_file(path, buffer.getvalue())

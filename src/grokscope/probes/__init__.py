@@ -48,7 +48,7 @@ def take(run: Run, probe: Probe | str) -> pl.DataFrame:
     if any(list(row) != names for row in rows):
         raise SpecError(f"The probe {function.__name__} must give the same names at every epoch.")
     with disk_sentences(run.path.parent):
-        make_directory(path.parent)
+        make_directory(path.parent, run.path.parent)
         write_curve(path, {name: np.array([row[name] for row in rows]) for name in names})
     return read_curve(path)
 

@@ -76,12 +76,18 @@ FENCE: ContextVar[Callable[[], None]] = ContextVar("fence", default=lambda: None
 """Called before a file gets its name; it raises if we may not write any more (see `leases`)."""
 
 
-def make_directory(path: Path) -> None:
-    """The directory and its parents."""
+def make_directory(path: Path, root: Path | None = None) -> None:
+    """The directory and its parents, which last. Below the `root` of a store links are refused: in
+    somebody else's they could lead us to files of ours."""
+    below = root is not None and root in path.parents
+    if below and path.is_symlink():
+        raise StoreError(f"{path} is a link, where a store has a directory. Remove it.")
+    if path.parent != path and (below or not path.is_dir()):
+        make_directory(path.parent, root)
     if not path.is_dir():
-        if path.parent != path:
-            make_directory(path.parent)
         DISK.make(path)
+        with contextlib.suppress(PermissionError):  # of a parent that we may not list
+            DISK.sync(path.parent)
 
 
 def replace_file(

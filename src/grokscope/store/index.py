@@ -106,8 +106,8 @@ class Index:
 
         frame.with_columns(pl.lit(_code()).alias(MADE)).write_parquet(buffer := io.BytesIO())
         data = buffer.getvalue()
-        with contextlib.suppress(OSError):
-            make_directory(self.path.parent)
+        with contextlib.suppress(OSError, StoreError):
+            make_directory(self.path.parent, self.root)
             replace_file(self.path, hashlib.sha256(data).digest() + data)
 
 
