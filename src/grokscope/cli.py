@@ -245,7 +245,7 @@ def do_fork(options: known.Fork) -> int:
     organ = {n.removeprefix("fork."): own.pop(n) for n in list(own) if n.startswith("fork.")}
     spec = fork_spec(run, options.at, **own, fork=organ)
     with Watch([spec], quiet=options.quiet) as watch:
-        runs = train(spec, store, sinks=watch)
+        runs = train(spec, store, sinks=watch, trust=options.trust)
     if not options.quiet:
         say(outcome_table([run, *runs]))
     return 4 if any(run.status == "failed" for run in runs) else 0

@@ -19,7 +19,6 @@ from grokscope import interrupts
 from grokscope.draw.glossary import MEASURES, measure_of
 from grokscope.draw.reading import events_of, phases_of
 from grokscope.draw.words import cell, clock, count, state_event, state_phase, state_plateau
-from grokscope.engine.events import Event
 from grokscope.errors import plain
 from grokscope.pages.labels import label_specs
 from grokscope.spec import ObservedSpec, Spec
@@ -28,6 +27,8 @@ from grokscope.store.run import shorten
 
 if TYPE_CHECKING:
     import polars as pl
+
+    from grokscope.engine.events import Event
 
 MOST_BARS = 12  # more runs than that share one bar
 PLAIN_SECONDS = 10.0  # between two lines where there is no terminal

@@ -17,7 +17,7 @@ import pytest
 
 import grokscope as gs
 from grokscope import cli, parts
-from grokscope.probes import take
+from grokscope.probes import is_taken, take
 from grokscope.spec import read_spec
 from grokscope.store import files
 from grokscope.store.parquet import check_size
@@ -369,6 +369,17 @@ def test_a_store_executes_nothing(hostile, tiny, capsys):
     assert not ran.exists()
 
 
+def test_a_trusted_store_may_be_forked(hostile, capsys):
+    run, ran = hostile
+    fork = ["fork", run.id, "--at", "0", "--quiet", "--store", str(run.path.parent)]
+    cli.run(fork)
+    assert "--trust" in capsys.readouterr().err
+    assert not ran.exists()
+    cli.run([*fork, "--trust"])
+    assert "--trust" not in capsys.readouterr().err
+    assert ran.exists()
+
+
 def test_a_trusted_store_may(hostile):
     run, ran = hostile
     assert cli.run(["certify", run.id, "--trust", "--store", str(run.path.parent)]) == 0
@@ -482,6 +493,40 @@ def test_leftovers_are_found_when_they_are_old(copied):
 
 def norm(run, epoch):
     return {"norm": 1.0}
+
+
+@pytest.mark.parametrize("damage", [lambda data: b"", lambda data: data[:-9], None])
+def test_a_damaged_probe_is_taken_again(copied, damage):
+    run = copied.find(FINISHED)
+    whole = take(run, norm)
+    (path,) = (run.path / "probes").iterdir()
+    content = path.read_bytes()
+    for number in range(20 if damage is None else 1):
+        path.write_bytes(content)
+        if damage is None:
+            flip(path, random.Random(number))
+        else:
+            path.write_bytes(damage(content))
+        assert not is_taken(run, norm)
+        assert take(run, norm).equals(whole)
+        assert path.read_bytes() == content
+
+
+def test_probes_of_earlier_versions_count(copied):
+    run = copied.find(FINISHED)
+    take(run, norm)
+    (path,) = (run.path / "probes").iterdir()
+    pl.DataFrame({"epoch": [40], "norm": [7.0]}).write_parquet(path)
+    assert take(run, norm)["norm"].to_list() == [7.0]
+
+
+def test_files_larger_than_the_memory_are_refused(copied):
+    run = copied.find(FINISHED)
+    total = files.checksum(run.path / "weights.safetensors")
+    assert total == run.outcome["files"]["weights.safetensors"]
+    os.truncate(run.path / "weights.safetensors", 2**42)  # it has no blocks
+    with pytest.raises(gs.StoreError, match="bytes are too many"):
+        run.weights()
 
 
 @pytest.mark.parametrize("name", [".index", ".locks", "probes", "snapshots", "set-aside"])

@@ -32,8 +32,6 @@ from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
-
 from grokscope.errors import GrokscopeError, LeaseLost, SpecError, StoreError, suggest
 from grokscope.notebook import html_table
 from grokscope.spec import Spec
@@ -76,6 +74,7 @@ from grokscope.store.run import (
 )
 
 if TYPE_CHECKING:
+    import numpy as np
     import polars as pl
 
 LOCKS, ASIDE, TRASH, MARKER = ".locks", "set-aside", "trash", "grokscope-store.json"
@@ -192,26 +191,31 @@ class Store:
     def table(self, names: Iterable[str] | None = None) -> pl.DataFrame:
         """A row per run: status, event times, final measures, and every field of the spec under
         its name with underscores (`prior_strength`), null where it has no effect. With `names`, of
-        those that can be read."""
+        those that can be read, with the columns of the last listing."""
+        import polars as pl
+
         if names is None:
             return without_bookkeeping(self._look())
         rows = []
         for name in names:
             with contextlib.suppress(GrokscopeError):
                 rows.append(self._read_row(name)[0])
-        return make_frame(rows)
+        frame, known = make_frame(rows), without_bookkeeping(self._index.frame).schema
+        if not rows:
+            return frame
+        absent = {n: kind for n, kind in known.items() if n not in frame.columns}
+        return frame.with_columns(pl.lit(None, kind).alias(n) for n, kind in absent.items())
 
-    def sql(self, query: str, names: Iterable[str] | None = None) -> pl.DataFrame:
-        """SQL over two tables: `runs` (see `table`) and `curves` (every row, with its `run`)."""
+    def sql(self, query: str, table: pl.DataFrame | None = None) -> pl.DataFrame:
+        """SQL over two tables: `runs` (see `table`; or the one given) and `curves` (every row, with
+        its `run`)."""
         import polars as pl
 
         if reader := re.search(r"\bread_\w+", query, re.IGNORECASE):
             raise SpecError(
                 f"The query names {reader[0]}; it may ask the tables runs and curves, no files."
             )
-        table = self.table(names)
-        if names is not None and not len(table):
-            return table
+        table = self.table() if table is None else table
         frames = {"runs": table.lazy()}
         # Most queries ask for no curve, and reading all takes longer than the rest.
         if len(table) and re.search(r"\bcurves\b", query, re.IGNORECASE):
@@ -439,8 +443,8 @@ class Store:
         sync_all([run.path, *run.path.rglob("*")])
 
     def set_aside(self, path: Path, place: str = ASIDE) -> Path:
-        """Move something out of the way, into `set-aside`, without losing it. Of a run that somebody
-        else has taken over meanwhile, nothing is moved."""
+        """Move something out of the way, into `set-aside`, without losing it. Nothing is moved of a
+        run that somebody else has taken over meanwhile."""
         fence = self._leases.fence(path.relative_to(self.root).parts[0])
         with disk_sentences(self.root):
             make_directory(self.root / place, self.root)
