@@ -6,6 +6,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
+import sys
 from types import SimpleNamespace
 
 import numpy as np
@@ -256,6 +258,86 @@ def test_runs_are_followed(root, monkeypatch, capsys):
     assert begun.startswith(f"{name}  at 0 of 40")
     assert ended.startswith(f"{name}  finished")
     assert gone == f"{SPECS[0].id[:8]}  gone"
+
+
+@pytest.mark.parametrize("empty", [True, False])
+def test_runs_are_followed_by_what_they_do_not_have_yet(root, empty, tmp_path, monkeypatch, capsys):
+    """Runs that were begun have no measures."""
+    store = gs.Store(tmp_path / "empty" if empty else root)
+    spec = SPEC.replace(seed=7)
+    steps = iter([lambda: store.begin(spec), lambda: train_with_final(store, spec)])
+
+    def pass_time(seconds):
+        next(steps, interrupt)()
+
+    def interrupt():
+        raise KeyboardInterrupt
+
+    if not empty:
+        train_with_final(store, SPEC.replace(seed=6))
+    monkeypatch.setattr(management, "time", SimpleNamespace(sleep=pass_time))
+    where = ["--where", "train_loss < 5"]
+    assert cli.run(["runs", "--follow", *where, "--store", str(store.root)]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].startswith(f"{spec.id[:8]}  finished")
+
+
+def train_with_final(store, spec):
+    run = store.begin(spec)
+    curve = {"epoch": np.array([0]), "train_loss": np.array([1.0])}
+    outcome = {"status": "finished", "epochs": 0, "ended_by": "budget", "final": {"train_loss": 1}}
+    store.finish(run, curve, None, outcome, {"segments": []})
+
+
+def test_a_filter_looks_once(root, monkeypatch, capsys):
+    looks = []
+    look = index.Index.look
+    monkeypatch.setattr(index.Index, "look", lambda self, n: looks.append(1) or look(self, n))
+    for options in (["--where", "seed = 1"], ["--sql", "select run from runs where seed = 1"]):
+        looks.clear()
+        assert cli.run(["runs", *options, "--store", str(root)]) == 0
+        assert SPECS[1].id[:6] in capsys.readouterr().out
+        assert len(looks) == 1
+
+
+def test_listing_loads_little(root):
+    """Half of the time of a listing is Python's start."""
+    code = "import sys\nfrom grokscope import cli\ncli.run(sys.argv[1:])\nprint(*sys.modules)"
+    command = [sys.executable, "-c", code, "runs", "--store", str(root)]
+    loaded = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    assert "grokscope.terminal" in loaded
+    assert not {"numpy", "jaxtyping", "grokscope.engine", "jax"} & set(loaded)
+
+
+def test_several_list_while_runs_come_and_go(root, tmp_path):
+    """What two processes keep while a third adds and removes runs is what a new index says."""
+    code = """if True:
+        import sys, time
+        import grokscope as gs
+        from grokscope.store import index
+        index.KEEP_FROM, index.RECENT = 1, float(sys.argv[2])
+        until = time.monotonic() + 3
+        while time.monotonic() < until:
+            store = gs.Store(sys.argv[1])
+            store.table()
+            assert len(store.left_out) <= 1, store.left_out  # one that is being moved
+    """
+    command = [sys.executable, "-c", code, str(root), str(index.RECENT)]
+    listing = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(2)]
+    store, seed = gs.Store(root), 100
+    while any(process.poll() is None for process in listing):
+        seed += 1
+        with under(FaultyDisk(-1, "crash")):
+            run = train_plainly(store, SPEC.replace(seed=seed))
+        if seed % 2:
+            store.discard(run)
+    errors = [process.communicate()[1] for process in listing]
+    assert [process.returncode for process in listing] == [0, 0], errors
+    assert (root / ".index" / "runs").exists()
+    kept = gs.Store(root).table()
+    shutil.rmtree(root / ".index")
+    fresh = gs.Store(root).table()
+    assert kept.select(fresh.columns).equals(fresh)
+    assert len(fresh) == 3 + (seed - 100) // 2
 
 
 def test_many_runs_are_cut_short_in_tables_only(root, monkeypatch, capsys):

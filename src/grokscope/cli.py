@@ -247,7 +247,7 @@ def do_fork(options: known.Fork) -> int:
     if idle := explain_idle([spec], own):
         raise SpecError(" ".join(idle))
     with Watch([spec], quiet=options.quiet) as watch:
-        runs = train(spec, store, sinks=watch)
+        runs = train(spec, store, sinks=watch, trust=options.trust)
     if not options.quiet:
         say(outcome_table([run, *runs]))
     return 4 if any(run.status == "failed" for run in runs) else 0

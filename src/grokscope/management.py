@@ -28,7 +28,7 @@ def select_runs(store: Store, names: Sequence[str], where: str = "") -> list[Run
         raise SpecError('Name at least one run, or choose some with --where "...".')
     runs = [store.get(name) for name in names]
     if where:
-        fitting = _fitting(store, where)
+        fitting = _fitting(store, where, store.table())
         chosen = [run.id for run in runs if run.id in fitting] if names else fitting
         runs = [store.get(name) for name in chosen]
         if not runs:
@@ -36,9 +36,9 @@ def select_runs(store: Store, names: Sequence[str], where: str = "") -> list[Run
     return runs
 
 
-def _fitting(store: Store, where: str) -> list[str]:
-    """Names of the runs that fit a condition."""
-    return list(store.sql(f"select run from runs where {where}")["run"])
+def _fitting(store: Store, where: str, table: pl.DataFrame) -> list[str]:
+    """Names of the runs of a table that fit a condition."""
+    return list(store.sql(f"select run from runs where {where}", table)["run"])
 
 
 def do_runs(options: known.Runs) -> int:
@@ -62,9 +62,9 @@ def _list_runs(store: Store, options: known.Runs) -> None:
     empty = not len(frame)
     if not empty:
         sorting = options.sort, options.reverse
-        frame = store.sql(options.sql) if options.sql else _sorted(frame, *sorting)
+        frame = store.sql(options.sql, frame) if options.sql else _sorted(frame, *sorting)
         if options.where:
-            frame = frame.filter(frame["run"].is_in(_fitting(store, options.where)))
+            frame = frame.filter(frame["run"].is_in(_fitting(store, options.where, frame)))
     for path, sentence in store.left_out.items():
         print(plain(f"Left out: {path}: {sentence}"), file=sys.stderr)
     if empty:
@@ -102,7 +102,13 @@ def _follow(store: Store, seen: Moment, options: known.Runs) -> None:
     while True:
         changes = store.changes(seen)
         seen = changes.until
-        table = store.sql(f"select * from runs{condition}", changes.changed)
+        table = store.table(changes.changed)
+        try:
+            table = store.sql(f"select * from runs{condition}", table) if len(table) else table
+        except SpecError:
+            if not set(table["status"]) <= {"partial"}:
+                raise
+            table = table.clear()  # of an empty store: no run has any measure yet
         for row in table.iter_rows(named=True):
             with contextlib.suppress(GrokscopeError):  # it is gone, or was damaged just now
                 text = json.dumps(row, default=str) if options.json else tell_row(store, row)

@@ -85,6 +85,8 @@ class Fork(InStore):
     """Epoch of the row from which the fork goes on, bit for bit."""
     quiet: bool = False
     """Print nothing but errors."""
+    trust: bool = False
+    """Execute the files of rules and models that the run names. Only for stores that you trust."""
     spec: Annotated[RunSpec, arg(name="")] = field(default_factory=RunSpec)
 
 

@@ -28,7 +28,6 @@ from grokscope.draw.words import (
     state_plateau,
     state_watching,
 )
-from grokscope.engine.events import Event
 from grokscope.errors import StoreError, plain
 from grokscope.pages.labels import label_specs
 from grokscope.spec import Spec
@@ -37,6 +36,8 @@ from grokscope.store.run import shorten
 
 if TYPE_CHECKING:
     import polars as pl
+
+    from grokscope.engine.events import Event
 
 MOST_BARS = 12  # more runs than that share one bar
 PLAIN_SECONDS = 10.0  # between two lines where there is no terminal

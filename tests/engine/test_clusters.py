@@ -3,16 +3,22 @@ SLURM."""
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
+import os
+from functools import partial
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 import grokscope as gs
 from grokscope import cli
-from grokscope.engine.executors import parse_executor, slurm
+from grokscope.engine.executors import node, parse_executor, slurm
 from grokscope.engine.executors.ray import make_batches, pack, work
 from grokscope.engine.orders import make_order
 from grokscope.engine.planning import estimate_seconds
+from hardening.loop import SPEC, train_plainly
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +111,13 @@ def test_a_job_does_not_wait_for_others(tiny, store):
         ("slurm:workers", "option=value"),
         ("slurm:nodes=3", "slurm takes the options workers, processes"),
         ("slurm:workers=0", "workers is 0"),
-        ("ray:minutes=many", "ray takes the options"),
+        ("ray:minutes=many", "ray's minutes is 'many'; it must be a number"),
+        ("ray:minutes=nan", "ray's minutes is 'nan'"),
+        ("slurm:workers=" + "9" * 5_000, "slurm's workers is '9999"),
+        ("slurm:workers=2.5", "slurm's workers is '2.5'; it must be a whole number"),
+        ("ray:threads=1.5", "ray's threads is '1.5'; it must be a whole number"),
+        ("slurm:gigabytes=x", "slurm's gigabytes is 'x'; it must be a number"),
+        ("slurm:gigabytes=0", "gigabytes is 0"),
     ],
 )
 def test_bad_executors_get_a_sentence(text, sentence, capsys, tmp_path):
@@ -119,6 +131,81 @@ def test_executors_are_named_with_options():
     assert (executor.workers, executor.partition, executor.minutes) == (3, "long", 2.5)
     assert executor.with_threads(4).threads == 4
     assert executor.with_threads(4).workers == 3
+
+
+@pytest.mark.skipif(not importlib.util.find_spec("submitit"), reason="needs the extra `slurm`")
+def test_no_array_exceeds_the_cap(tmp_path, monkeypatch):
+    import submitit
+
+    arrays = []
+
+    class Executor:
+        def __init__(self, folder, cluster):
+            self.options = {}
+
+        def update_parameters(self, **options):
+            self.options = options
+
+        @contextlib.contextmanager
+        def batch(self):
+            arrays.append([])
+            yield
+            assert len(arrays[-1]) <= self.options["slurm_array_parallelism"]
+
+        def submit(self, task):
+            arrays[-1].append(task)
+            return len(arrays), len(arrays[-1])
+
+    monkeypatch.setattr(submitit, "AutoExecutor", Executor)
+    assert len(set(gs.Slurm(cap=2)._submit(tmp_path, 5))) == 5
+    assert list(map(len, arrays)) == [2, 2, 1]
+    arrays.clear()
+    gs.Slurm(workers=4, cap=1)._submit(tmp_path, 4)
+    assert list(map(len, arrays)) == [1] * 4
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="no affinity here")
+def test_orders_of_a_node_share_its_cores(tmp_path, monkeypatch):
+    """Each has cores of its own; what is given back can be had again."""
+    mine = {0, 1, 2, 3, 4}
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(mine))
+
+    def limit(process, cores):
+        mine.clear()
+        mine.update(cores)
+
+    monkeypatch.setattr(os, "sched_setaffinity", limit)
+    whole = set(mine)
+    with node._own_cores(tmp_path, 2):
+        first = set(mine)
+        limit(0, whole)  # as another process of the node sees it
+        with node._own_cores(tmp_path, 2):
+            second = set(mine)
+            limit(0, whole)
+            with node._own_cores(tmp_path, 2):
+                assert mine == whole  # none are left: those of the system
+        assert mine == whole
+    assert len(first) == len(second) == 2
+    assert not first & second
+    assert mine == whole
+    with node._own_cores(tmp_path, 2):
+        assert mine == first
+
+
+def test_a_nodes_folder_is_nobody_elses(tmp_path, monkeypatch):
+    """Compiled programs in it are executed."""
+    monkeypatch.setattr(node.tempfile, "tempdir", str(tmp_path))
+    folder = node._own_folder()
+    assert folder == node._own_folder() == tmp_path / f"grokscope-{os.getuid()}"
+    assert folder.stat().st_mode & 0o777 == 0o700
+    folder.chmod(0o777)
+    assert node._own_folder() != folder
+    folder.chmod(0o700)
+    monkeypatch.setattr(os, "getuid", lambda: 12345)
+    (tmp_path / "grokscope-12345").symlink_to(folder)
+    other = node._own_folder()
+    assert other.parent == tmp_path
+    assert other.name != "grokscope-12345"
 
 
 def test_batches_are_of_equal_form_and_length(tiny):
@@ -170,9 +257,122 @@ def test_what_arrives_is_checked(alone, store):
     with pytest.raises(gs.StoreError, match="did not arrive whole"):
         store.receive(alone[1].id, files)
     assert store.ids() == []
+    assert list((store.root / ".locks").iterdir()) == []
     store.begin(alone[0].spec)  # begun here, ended elsewhere
     store.receive(name, files)
     assert store.get(name).status == "finished"
+
+
+def test_what_arrives_is_left_to_whoever_works_on_it(alone, store):
+    name, files = alone[0].id, pack(alone[0].path)
+    with store.claim(name):
+        run = store.begin(alone[0].spec)
+        assert not gs.Store(store.root).receive(name, files)
+        curve = {"epoch": np.array([0]), "train_loss": np.array([1.0])}
+        store.save_progress(run, curve, None, {"segments": []})
+        assert store.find(alone[0].spec).status == "partial"
+    assert gs.Store(store.root).receive(name, files)
+    assert_same([store.find(alone[0].spec)], alone[:1])
+
+
+def test_what_arrives_first_makes_a_store(alone, store):
+    store.receive(alone[0].id, pack(alone[0].path))
+    (store.find(alone[0].spec).path / "spec.json").unlink()
+    assert [defect.kind for defect in store.verify()] == ["foreign"]  # not: this is no store
+
+
+class FakeRay:
+    """A Ray whose tasks are done at once, and whose head goes away when a test says."""
+
+    class exceptions:
+        class RayError(Exception):
+            pass
+
+        class RayActorError(RayError):
+            pass
+
+    def __init__(self, *losses):
+        self.losses, self.connected, self.actors = list(losses), 0, 0
+
+    def remote(self, **options):
+        def make(thing):
+            if isinstance(thing, type):
+                return SimpleNamespace(remote=self.start)
+            return SimpleNamespace(remote=lambda *arguments: partial(thing, *arguments))
+
+        return make
+
+    def start(self):
+        self.actors += 1
+        return SimpleNamespace(take=SimpleNamespace(remote=list))
+
+    def cluster_resources(self):
+        return {"CPU": 1}
+
+    def wait(self, waiting, num_returns, timeout):
+        if self.losses:
+            raise self.losses.pop()
+        return waiting, []
+
+    def get(self, reference):
+        return reference() if reference else []
+
+    def kill(self, actor):
+        self.actors -= 1
+
+    def shutdown(self):
+        self.connected -= 1
+
+
+@pytest.mark.parametrize("loss", [ConnectionError("gone"), FakeRay.exceptions.RayError("gone")])
+def test_a_head_that_was_restarted_is_found_again(store, monkeypatch, loss):
+    fake, events = FakeRay(loss), []
+
+    def connect(executor):
+        fake.connected += 1
+        if fake.connected == 2 and len(events) == 1:
+            raise gs.TrainingError("not yet")
+        return fake
+
+    def work(text, *rest):
+        train_plainly(store, SPEC)
+        return {}
+
+    monkeypatch.setattr(gs.Ray, "_connect", connect)
+    monkeypatch.setattr("grokscope.engine.executors.ray.work", work)
+    monkeypatch.setattr("grokscope.engine.executors.ray.LOOK_SECONDS", 0.0)
+    gs.Ray().execute(make_order([SPEC], store), events.append)
+    assert [event.message for event in events] == ["Ray was lost: gone."]
+    assert store.find(SPEC).status == "finished"
+    assert fake.actors == 1  # that of the lost head
+
+
+def test_a_ray_that_is_gone_is_given_up(store, monkeypatch):
+    fake, connected = FakeRay(ConnectionError("gone")), []
+
+    def connect(executor):
+        if connected:
+            raise gs.TrainingError("There is no Ray cluster to connect to: gone.")
+        connected.append(1)
+        return fake
+
+    monkeypatch.setattr(gs.Ray, "_connect", connect)
+    monkeypatch.setattr("grokscope.engine.executors.ray.BACK_SECONDS", 0.0)
+    with pytest.raises(gs.TrainingError, match="no Ray cluster"):
+        gs.Ray().execute(make_order([SPEC], store), lambda event: None)
+
+
+@pytest.mark.skipif(not importlib.util.find_spec("ray"), reason="needs the extra `ray`")
+@pytest.mark.parametrize("error", [ValueError("no such address"), RuntimeError("")])
+def test_a_ray_that_does_not_start_gets_a_sentence(tiny, store, monkeypatch, error):
+    import ray
+
+    def fail(**options):
+        raise error
+
+    monkeypatch.setattr(ray, "init", fail)
+    with pytest.raises(gs.TrainingError, match=r"connect to: no such|connect to: RuntimeError"):
+        gs.train(tiny, store, executor=gs.Ray(address="nowhere:1"))
 
 
 @pytest.mark.skipif(not importlib.util.find_spec("ray"), reason="needs the extra `ray`")

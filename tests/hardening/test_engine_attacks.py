@@ -194,6 +194,23 @@ def test_a_killed_worker_is_reported(tiny, store, tmp_path):
     assert sum("killed by SIGKILL" in event.message for event in events) >= 2
 
 
+def test_a_worker_that_was_told_to_end_is_replaced(tiny, store):
+    """By somebody else than its master: its runs are not done."""
+    events = []
+
+    def end(event):
+        events.append(event)
+        if [e.kind for e in events] == ["started"]:
+            os.kill(store.holder(event.run).worker, signal.SIGTERM)
+
+    spec = tiny.replace(**{"training.epochs": 2_000, "training.stop": "never"})
+    (run,) = gs.train(spec, store, executor=gs.LocalProcesses(1, 1), sinks=end)
+    assert run.status == "finished"
+    assert [e.message for e in events if e.kind == "warned"] == [
+        "A worker process was ended by SIGTERM."
+    ]
+
+
 def test_a_waiting_process_says_for_whom(tiny, store, monkeypatch):
     events = []
     lease = store.root / ".locks" / f"{tiny.id}.1"

@@ -9,7 +9,16 @@ import pytest
 
 import grokscope as gs
 from grokscope.engine import training
-from hardening.faults import FAULTS, Crash, FaultyDisk, RecordingDisk, after_loss, lay_out, under
+from hardening.faults import (
+    FAULTS,
+    Crash,
+    FaultyDisk,
+    Operation,
+    RecordingDisk,
+    after_loss,
+    lay_out,
+    under,
+)
 from hardening.loop import SPEC, assert_sound, content_of, train_plainly
 
 
@@ -78,7 +87,8 @@ def test_the_power_may_go_at_any_moment(tmp_path, eager):
         shutil.rmtree(rest.root)
 
 
-def test_a_resume_point_survives_the_power(tmp_path):
+@pytest.mark.parametrize("eager", [False, True])
+def test_a_resume_point_survives_the_power(tmp_path, eager):
     """Once the first resume point is written, no loss takes a run back to its beginning."""
     store = gs.Store(tmp_path / "store")
     store.root.mkdir()
@@ -88,11 +98,25 @@ def test_a_resume_point_survives_the_power(tmp_path):
     points = [i for i in renames if disk.done[i].other.name == "resume.safetensors"]
     for number, at in enumerate(points):
         until = points[number + 1] if number + 1 < len(points) else at + 8
-        left = after_loss(disk.done[: max(until, at + 4)], store.root, eager=True)
+        left = after_loss(disk.done[: max(until, at + 4)], store.root, eager)
         rest = gs.Store(tmp_path / f"{number}")
         lay_out(left, store.root, rest.root)
         state, curve, _ = rest.load_progress(rest.find(SPEC))
-        assert int(state["step"]) == curve["epoch"][-1] >= 10 * number
+        assert int(state["step"]) == curve["epoch"][-1] >= (10 * number if eager else 0)
+
+
+@pytest.mark.parametrize("there", [0, 1, 2])
+def test_new_directories_survive_the_power(tmp_path, there):
+    """Whichever of them were there before."""
+    places = [tmp_path / "a", tmp_path / "a" / "b", tmp_path / "a" / "b" / "runs"]
+    for place in places[:there]:
+        place.mkdir()
+    with under(RecordingDisk()) as disk:
+        train_plainly(gs.Store(places[-1]))
+    known = [Operation("make", place) for place in places[:there]]
+    known += [Operation("sync", place.parent) for place in places[:there]]
+    left = after_loss([*known, *disk.done], tmp_path, eager=False)
+    assert left[places[-1] / SPEC.id / "outcome.json"]
 
 
 def try_real_run(spec, folder, at, fault, whole) -> None:

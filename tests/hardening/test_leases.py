@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -31,6 +33,8 @@ def clock(monkeypatch):
         now = 1000.0
 
     monkeypatch.setattr(leases.time, "monotonic", lambda: Clock.now)
+    monkeypatch.setattr(leases, "_beating", threading.Lock())  # nobody beats meanwhile
+    leases._beating.acquire()
     return Clock
 
 
@@ -38,8 +42,8 @@ def clock(monkeypatch):
 def elsewhere(store, monkeypatch):
     """The same store as another machine sees it: nothing is known of our processes there."""
 
-    def make() -> gs.Store:
-        other = gs.Store(store.root)
+    def make(root=store.root) -> gs.Store:
+        other = gs.Store(root)
         take, over = other._leases.take, other._leases._is_over
 
         def at(function):
@@ -136,18 +140,25 @@ def test_the_heart_beats(store, monkeypatch):
     monkeypatch.setattr(leases, "BEAT", 1e6)  # it sleeps
 
 
-@pytest.mark.parametrize("step", range(60))
+class PausingDisk(FaultyDisk):
+    """Before its n-th operation something else happens."""
+
+    def __init__(self, step, meanwhile):
+        super().__init__(-1, "crash")
+        self.step, self.meanwhile = step, meanwhile
+
+    def _due(self) -> bool:
+        self.count += 1
+        if self.count - 1 == self.step and not self.dead:
+            self.dead = True
+            self.meanwhile()
+        return False
+
+
+@pytest.mark.parametrize("step", range(70))
 def test_a_stale_holder_harms_nothing(store, elsewhere, clock, step):
     """The holder is paused before its n-th operation on files. Another machine takes over and
     trains to the end; then the first one wakes and goes on."""
-
-    class Pausing(FaultyDisk):
-        def _due(self) -> bool:
-            self.count += 1
-            if self.count - 1 == step and not self.dead:
-                self.dead = True
-                finish_elsewhere()
-            return False
 
     whole: dict[str, bytes] = {}
 
@@ -160,20 +171,75 @@ def test_a_stale_holder_harms_nothing(store, elsewhere, clock, step):
             train_plainly(other)
         whole.update(content_of(other.find(SPEC).path))
 
-    with under(Pausing(-1, "crash")) as disk:
+    with under(PausingDisk(step, finish_elsewhere)) as disk:
         try:
             train_plainly(store)
             lost = False
         except (LeaseLost, gs.StoreError, AssertionError):
             lost = True
     if not disk.dead:
-        assert step > 50  # it had ended before
+        assert step > 55  # it had ended before
         return
     after = content_of(store.find(SPEC).path)
     assert {n: data for n, data in after.items() if n != "resume.safetensors"} == whole
     assert lost or after == whole
     with under(FaultyDisk(-1, "crash")):
         assert_sound(store)
+
+
+def damage(store):
+    (store.find(SPEC).path / "curve.parquet").write_bytes(b"no curve")
+
+
+def forge(store):
+    (store.find(SPEC).path / "spec.json").write_text("{}")
+
+
+def begin_again(store):
+    with store.claim(SPEC.id):
+        store.begin(SPEC)
+
+
+@pytest.mark.parametrize(
+    ("before", "work"),
+    [
+        (damage, lambda store: store.verify(set_aside=True)),
+        (lambda store: None, lambda store: store.discard(store.find(SPEC))),
+        (forge, begin_again),
+    ],
+    ids=["verify", "discard", "begin"],
+)
+def test_a_stale_holder_moves_nothing_away(tmp_path, elsewhere, clock, before, work):
+    """It is paused before each of its operations, while another machine sets aside what it finds
+    and trains anew."""
+    for step in range(40):
+        store, whole = gs.Store(tmp_path / f"{step}"), {}
+        with under(FaultyDisk(-1, "crash")):
+            train_plainly(store)
+        before(store)
+
+        def succeed(store=store, whole=whole):
+            if not list((store.root / ".locks").glob(f"{SPEC.id}.*")):
+                return  # not held yet, or no more
+            other = elsewhere(store.root)
+            with other.claim(SPEC.id):
+                pass
+            clock.now += leases.EXPIRY + 1
+            with under(FaultyDisk(-1, "crash")):
+                with other.claim(SPEC.id) as mine:
+                    assert mine
+                    if other.find(SPEC).path.exists():
+                        other.set_aside(other.find(SPEC).path)
+                train_plainly(other)
+            whole.update(content_of(other.find(SPEC).path))
+
+        with under(PausingDisk(step, succeed)) as disk, contextlib.suppress(gs.StoreError):
+            work(store)
+        if whole:
+            assert content_of(store.find(SPEC).path) == whole, step
+        if not disk.dead:
+            break
+    assert 5 < step < 39
 
 
 class LosingDisk(Disk):

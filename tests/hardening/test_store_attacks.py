@@ -17,6 +17,7 @@ import pytest
 
 import grokscope as gs
 from grokscope import cli, parts
+from grokscope.probes import is_taken, take
 from grokscope.spec import read_spec
 from grokscope.store import files
 from grokscope.store.parquet import check_size
@@ -368,6 +369,17 @@ def test_a_store_executes_nothing(hostile, tiny, capsys):
     assert not ran.exists()
 
 
+def test_a_trusted_store_may_be_forked(hostile, capsys):
+    run, ran = hostile
+    fork = ["fork", run.id, "--at", "0", "--quiet", "--store", str(run.path.parent)]
+    cli.run(fork)
+    assert "--trust" in capsys.readouterr().err
+    assert not ran.exists()
+    cli.run([*fork, "--trust"])
+    assert "--trust" not in capsys.readouterr().err
+    assert ran.exists()
+
+
 def test_a_trusted_store_may(hostile):
     run, ran = hostile
     assert cli.run(["certify", run.id, "--trust", "--store", str(run.path.parent)]) == 0
@@ -451,6 +463,98 @@ def test_queries_see_only_our_tables(copied, tmp_path, name, capsys):
     assert cli.run(["runs", "--sql", query, *root]) == 2
     assert cli.run(["runs", "--where", f"1 = (select a from {name}('{secret}'))", *root]) == 2
     assert "tables runs and curves" in capsys.readouterr().err
+
+
+def test_leftovers_are_found_when_they_are_old(copied):
+    """Those that need no claim may be written just now."""
+    run = copied.find(FINISHED)
+    (run.path / "probes").mkdir()
+    (copied.root / ".index").mkdir(exist_ok=True)
+    arrived = copied.root / ".locks" / "arrived-01234567" / FINISHED.id
+    arrived.mkdir(parents=True)
+    young = [
+        run.path / ".notes.json.01234567",
+        run.path / "probes" / ".norm-0123456789abcdef.parquet.01234567",
+        copied.root / ".grokscope-store.json.01234567",
+        copied.root / ".index" / ".runs.01234567",
+        copied.root / ".locks" / f".{FINISHED.id}.2.01234567",
+        arrived / "spec.json",
+    ]
+    for path in young:
+        path.touch()
+    assert {d.kind for d in copied.verify()} == {"partial"}
+    assert all(path.exists() for path in young)
+    for path in [*young, arrived, arrived.parent]:
+        os.utime(path, (1, 1))
+    assert sum(d.kind == "leftover" for d in copied.verify()) == len(young)
+    assert not any(path.exists() for path in [*young, arrived.parent])
+    assert {d.kind for d in copied.verify()} == {"partial"}
+
+
+def norm(run, epoch):
+    return {"norm": 1.0}
+
+
+@pytest.mark.parametrize("damage", [lambda data: b"", lambda data: data[:-9], None])
+def test_a_damaged_probe_is_taken_again(copied, damage):
+    run = copied.find(FINISHED)
+    whole = take(run, norm)
+    (path,) = (run.path / "probes").iterdir()
+    content = path.read_bytes()
+    for number in range(20 if damage is None else 1):
+        path.write_bytes(content)
+        if damage is None:
+            flip(path, random.Random(number))
+        else:
+            path.write_bytes(damage(content))
+        assert not is_taken(run, norm)
+        assert take(run, norm).equals(whole)
+        assert path.read_bytes() == content
+
+
+def test_probes_of_earlier_versions_count(copied):
+    run = copied.find(FINISHED)
+    take(run, norm)
+    (path,) = (run.path / "probes").iterdir()
+    pl.DataFrame({"epoch": [40], "norm": [7.0]}).write_parquet(path)
+    assert take(run, norm)["norm"].to_list() == [7.0]
+
+
+def test_files_larger_than_the_memory_are_refused(copied):
+    run = copied.find(FINISHED)
+    total = files.checksum(run.path / "weights.safetensors")
+    assert total == run.outcome["files"]["weights.safetensors"]
+    os.truncate(run.path / "weights.safetensors", 2**42)  # it has no blocks
+    with pytest.raises(gs.StoreError, match="bytes are too many"):
+        run.weights()
+
+
+@pytest.mark.parametrize("name", [".index", ".locks", "probes", "snapshots", "set-aside"])
+def test_links_lead_nowhere(copied, tmp_path, name, monkeypatch):
+    """A directory of somebody else's store that leads to one of ours is not written to."""
+    monkeypatch.setattr("grokscope.store.index.KEEP_FROM", 1)
+    monkeypatch.setattr("grokscope.store.index.RECENT", -1.0)
+    ours = tmp_path / "ours"
+    ours.mkdir()
+    (ours / "runs").write_text("dear")
+    (ours / ".00000000.safetensors.01234567").write_text("dear")
+    run = copied.find(FINISHED)
+    place = (run.path if name in ("probes", "snapshots") else copied.root) / name
+    shutil.rmtree(place, ignore_errors=True)
+    place.symlink_to(ours)
+    assert len(copied.table()) == 2
+    for work in (
+        lambda: take(run, norm),
+        lambda: copied.verify(set_aside=True),
+        lambda: train_plainly(copied, SPEC.replace(seed=5)),
+        lambda: copied.save_snapshot(run, 0, {"weight": np.zeros(1)}),
+    ):
+        with contextlib.suppress(gs.StoreError):
+            work()
+    assert {p.name: p.read_text() for p in ours.iterdir()} == {
+        "runs": "dear",
+        ".00000000.safetensors.01234567": "dear",
+    }
 
 
 def test_settings_of_mixed_types_are_listed(tmp_path):

@@ -6,7 +6,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import inspect
-import io
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -17,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 import grokscope
-from grokscope.store.files import make_directory, read_bytes, replace_file
+from grokscope.errors import StoreError
+from grokscope.store.files import make_directory, read_bytes, read_table, write_table
 from grokscope.store.provenance import count_cores
 from grokscope.store.run import OUTCOME, PROBES
 
@@ -55,16 +55,15 @@ def summarise(functions: Sequence[Summarise], run: Run) -> Summary:
         return {}
     path = run.path / PROBES / f"summary-{_digest(functions, run)}.parquet"
     with contextlib.suppress(Exception):  # absent or damaged: it is only a cache
-        return pl.read_parquet(io.BytesIO(read_bytes(path))).row(0, named=True)
+        return read_table(path).row(0, named=True)
     found = {name: value for function in functions for name, value in function(run).items()}
     # A closure may say something else tomorrow with the same code.
     if found and all(inspect.isfunction(f) and not f.__closure__ for f in functions):
-        pl.DataFrame([found], strict=False).write_parquet(buffer := io.BytesIO())
-        with contextlib.suppress(OSError):  # somebody else's store may be read-only
-            make_directory(path.parent)
+        with contextlib.suppress(OSError, StoreError):  # somebody else's store may be read-only
+            make_directory(path.parent, run.path.parent)
             for old in path.parent.glob("summary-*.parquet"):
                 old.unlink(missing_ok=True)
-            replace_file(path, buffer.getvalue())
+            write_table(path, pl.DataFrame([found], strict=False))
     return found
 
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from grokscope.measures.outcomes import EventTime as Event
-from grokscope.measures.outcomes import Phase
+from grokscope.measures.times import EventTime as Event
+from grokscope.measures.times import Phase
 
 if TYPE_CHECKING:
     import polars as pl

@@ -7,47 +7,15 @@ did not grok within its budget has no grok time, only the epoch up to which it h
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from dataclasses import asdict
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Shaped
 
+from grokscope.measures.times import EventTime, Phase
 from grokscope.spec import EventRule, Spec, TrainingSpec
 from grokscope.spec.run import grokking_events
-
-
-@dataclass(frozen=True)
-class EventTime:
-    """First row from which `measure` stays at or above `threshold` (below, unless `rising`) for
-    `persistence` rows."""
-
-    measure: str
-    threshold: float
-    persistence: int
-    epoch: int | None  # None: not seen
-    # Last epoch of the curve: the censoring time where epoch is None; None if never measured.
-    observed_until: int | None
-    rising: bool = True
-
-    @property
-    def censored(self) -> bool:
-        return self.epoch is None
-
-
-@dataclass(frozen=True)
-class Phase:
-    """One of the paper's four phases. `start` is None where the rule did not find it, `end` is None
-    where it was still going on at the end of the curve."""
-
-    name: Literal["memorisation", "plateau", "resurgence", "grokking"]
-    start: int | None
-    end: int | None
-    rule: str
-
-    @property
-    def found(self) -> bool:
-        return self.start is not None
 
 
 def find_event(curve: Mapping[str, np.ndarray], rule: EventRule) -> EventTime:

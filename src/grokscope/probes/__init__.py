@@ -10,6 +10,7 @@ no other run; what it found is kept in the run.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,15 @@ import numpy as np
 from grokscope.errors import GrokscopeError, SpecError, StoreError
 from grokscope.parts import fingerprint_of, load_function, refer
 from grokscope.store import Run, Store
-from grokscope.store.files import disk_sentences, make_directory, read_curve, write_curve
+from grokscope.store.files import (
+    disk_sentences,
+    frame_of,
+    make_directory,
+    read_bytes,
+    read_curve,
+    read_table,
+    write_table,
+)
 from grokscope.store.run import PROBES
 
 if TYPE_CHECKING:
@@ -36,8 +45,8 @@ def take(run: Run, probe: Probe | str) -> pl.DataFrame:
     the probe's name and the fingerprint of its source."""
     function = load_function(probe, "the probe") if isinstance(probe, str) else probe
     path = _place(run, function)
-    if path.exists():
-        return read_curve(path)
+    if (kept := _read(path)) is not None:
+        return kept
     if run.status != "finished":
         raise StoreError(f"Run {run.id} is {run.status}; probes are taken of finished runs.")
     last = int(run.outcome["epochs"])
@@ -48,14 +57,24 @@ def take(run: Run, probe: Probe | str) -> pl.DataFrame:
     if any(list(row) != names for row in rows):
         raise SpecError(f"The probe {function.__name__} must give the same names at every epoch.")
     with disk_sentences(run.path.parent):
-        make_directory(path.parent)
-        write_curve(path, {name: np.array([row[name] for row in rows]) for name in names})
-    return read_curve(path)
+        make_directory(path.parent, run.path.parent)
+        table = frame_of({name: np.array([row[name] for row in rows]) for name in names})
+        write_table(path, table, durable=True)
+    return read_table(path)
+
+
+def _read(path: Path) -> pl.DataFrame | None:
+    """What was kept; None if it is absent or damaged. Earlier versions kept it without checksum."""
+    if not path.exists():
+        return None
+    with contextlib.suppress(StoreError):
+        return read_curve(path) if read_bytes(path).startswith(b"PAR1") else read_table(path)
+    return None
 
 
 def is_taken(run: Run, probe: Probe | str) -> bool:
     function = load_function(probe, "the probe") if isinstance(probe, str) else probe
-    return _place(run, function).exists()
+    return _read(_place(run, function)) is not None
 
 
 def take_all(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache, partial
+from functools import lru_cache, partial
 from typing import Any
 
 import jax
@@ -57,7 +57,7 @@ def held_out_accuracy(run: Run, **changes: Any) -> float:
     return float((np.asarray(guess) == labels)[:, judged].mean())
 
 
-@cache
+@lru_cache(maxsize=8)  # compiled programs
 def _guesser(shape: models.Shape) -> Any:
     attend = partial(normalise, kind=shape.attention)
     return jax.jit(

@@ -19,14 +19,14 @@ import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from grokscope.errors import StoreError
 
 if TYPE_CHECKING:
+    import numpy as np
     import polars as pl
 
 FORMAT = 2
@@ -76,12 +76,18 @@ FENCE: ContextVar[Callable[[], None]] = ContextVar("fence", default=lambda: None
 """Called before a file gets its name; it raises if we may not write any more (see `leases`)."""
 
 
-def make_directory(path: Path) -> None:
-    """The directory and its parents."""
+def make_directory(path: Path, root: Path | None = None) -> None:
+    """The directory and its parents, which last. Below the `root` of a store links are refused: in
+    somebody else's they could lead us to files of ours."""
+    below = root is not None and root in path.parents
+    if below and path.is_symlink():
+        raise StoreError(f"{path} is a link, where a store has a directory. Remove it.")
+    if path.parent != path and (below or not path.is_dir()):
+        make_directory(path.parent, root)
     if not path.is_dir():
-        if path.parent != path:
-            make_directory(path.parent)
         DISK.make(path)
+        with contextlib.suppress(PermissionError):  # of a parent that we may not list
+            DISK.sync(path.parent)
 
 
 def replace_file(
@@ -191,18 +197,40 @@ def disk_sentences(root: Path) -> Iterator[None]:
 
 def read_bytes(path: Path, most: int | None = None) -> bytes:
     """All of a regular file. Devices, pipes and what does not fit into memory are refused."""
+    with _opened(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        if size > (_room() if most is None else most):
+            raise damaged(path, f"{size:,} bytes are too many")
+        return file.read()
+
+
+def checksum(path: Path) -> str:
+    """Of a regular file, however large."""
+    with _opened(path) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[io.BufferedReader]:
     try:
         # A pipe without a writer must not keep us waiting, hence non-blocking.
         handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
         with open(handle, "rb") as file:
-            found = os.fstat(handle)
-            if not stat.S_ISREG(found.st_mode):
-                raise damaged(path, f"it is {_what(found.st_mode)}, not a file")
-            if most is not None and found.st_size > most:
-                raise damaged(path, f"{found.st_size:,} bytes are too many")
-            return file.read()
+            mode = os.fstat(handle).st_mode
+            if not stat.S_ISREG(mode):
+                raise damaged(path, f"it is {_what(mode)}, not a file")
+            yield file
     except (OSError, MemoryError) as error:
         raise damaged(path, error) from error
+
+
+@cache
+def _room() -> int:
+    """Half of the memory of this machine, in bytes."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+    except (AttributeError, ValueError):  # not a Unix
+        return 2**32
 
 
 # Seals: a file that holds its own checksum, so that no flipped bit goes unseen.
@@ -280,6 +308,7 @@ def write_arrays(
     about: Mapping[str, Any] | None = None,
 ) -> str:
     """Arrays by name; with `about`, facts that go with them, sealed."""
+    import numpy as np
     from safetensors.numpy import save
 
     plain = {name: np.asarray(array, order="C") for name, array in arrays.items()}
@@ -346,5 +375,20 @@ def read_curve(path: Path, content: bytes | None = None) -> pl.DataFrame:
         raise damaged(path, error) from error
 
 
-def checksum(path: Path) -> str:
-    return hashlib.sha256(read_bytes(path)).hexdigest()
+# Tables behind a checksum: what is kept so that nobody has to find it again.
+
+SUM_BYTES = hashlib.sha256().digest_size
+
+
+def write_table(path: Path, table: pl.DataFrame, durable: bool = False) -> None:
+    table.write_parquet(buffer := io.BytesIO(), compression="zstd", statistics=False)
+    data = buffer.getvalue()
+    replace_file(path, hashlib.sha256(data).digest() + data, durable)
+
+
+def read_table(path: Path) -> pl.DataFrame:
+    content = read_bytes(path)
+    data = content[SUM_BYTES:]
+    if hashlib.sha256(data).digest() != content[:SUM_BYTES]:
+        raise damaged(path, "its checksum is wrong")
+    return read_curve(path, data)

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import io
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -24,8 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from grokscope.errors import GrokscopeError, StoreError
 from grokscope.store.annotations import NOTES
-from grokscope.store.files import make_directory, read_bytes, replace_file
-from grokscope.store.parquet import check_size
+from grokscope.store.files import make_directory, read_table, write_table
 from grokscope.store.run import OUTCOME, PROVENANCE, SPEC
 
 if TYPE_CHECKING:
@@ -36,7 +34,6 @@ SOURCES = (OUTCOME, SPEC, PROVENANCE, NOTES)  # all that a row tells of
 STAMP, WRITTEN, MADE = ".stamp", ".written", ".made"  # no field of a spec has such a name
 KEEP_FROM = 32  # rows that take longer to read again than the index takes to write
 RECENT = 2.0  # seconds in which a file may change twice without another time
-SUM_BYTES = hashlib.sha256().digest_size
 
 Read = Callable[[str], tuple[Mapping[str, Any], bool]]
 """By name: the row of a run, and whether it may be kept. Raises what keeps it out."""
@@ -89,14 +86,10 @@ class Index:
         import polars as pl
 
         try:
-            content = read_bytes(self.path)
-            total, data = content[:SUM_BYTES], content[SUM_BYTES:]
-            if hashlib.sha256(data).digest() == total:
-                check_size(data)
-                frame = pl.read_parquet(io.BytesIO(data))
-                if (frame[MADE] == _code()).all() and frame[STAMP].dtype == pl.Int64:
-                    return frame.drop(MADE)
-        except (StoreError, ValueError, pl.exceptions.PolarsError, pl.exceptions.PanicException):
+            frame = read_table(self.path)
+            if (frame[MADE] == _code()).all() and frame[STAMP].dtype == pl.Int64:
+                return frame.drop(MADE)
+        except (StoreError, pl.exceptions.PolarsError):
             pass
         return pl.DataFrame(schema={"run": pl.String, STAMP: pl.Int64, WRITTEN: pl.Int64})
 
@@ -104,11 +97,9 @@ class Index:
         """Keep it if we may. A store that can only be read is read in full each time."""
         import polars as pl
 
-        frame.with_columns(pl.lit(_code()).alias(MADE)).write_parquet(buffer := io.BytesIO())
-        data = buffer.getvalue()
-        with contextlib.suppress(OSError):
-            make_directory(self.path.parent)
-            replace_file(self.path, hashlib.sha256(data).digest() + data)
+        with contextlib.suppress(OSError, StoreError):
+            make_directory(self.path.parent, self.root)
+            write_table(self.path, frame.with_columns(pl.lit(_code()).alias(MADE)))
 
 
 def without_bookkeeping(frame: pl.DataFrame) -> pl.DataFrame:

@@ -117,7 +117,7 @@ class Leases:
 
     def take(self, name: str) -> Lease | None:
         """A lease, or None if somebody has it."""
-        files.make_directory(self.folder)
+        files.make_directory(self.folder, self.folder.parent)
         found = self._current(name)
         if found is not None and not self._is_over(found[1]):
             return None

@@ -10,8 +10,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
-
 from grokscope import parts
 from grokscope.errors import GrokscopeError, SpecError, StoreError, suggest
 from grokscope.notebook import html_table
@@ -21,6 +19,7 @@ from grokscope.store.contents import check_curve, check_outcome, check_provenanc
 from grokscope.store.files import damaged, read_arrays, read_bytes, read_curve, read_json
 
 if TYPE_CHECKING:
+    import numpy as np
     import polars as pl
 
 Status = Literal["finished", "failed", "partial"]

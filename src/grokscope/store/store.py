@@ -25,15 +25,14 @@ import os
 import re
 import secrets
 import shutil
+import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
-
-from grokscope.errors import GrokscopeError, SpecError, StoreError, suggest
+from grokscope.errors import GrokscopeError, LeaseLost, SpecError, StoreError, suggest
 from grokscope.notebook import html_table
 from grokscope.spec import Spec
 from grokscope.store import files
@@ -58,7 +57,7 @@ from grokscope.store.files import (
     write_json,
 )
 from grokscope.store.index import INDEX, WRITTEN, Index, make_frame, without_bookkeeping
-from grokscope.store.leases import Holder, Leases
+from grokscope.store.leases import EXPIRY, Holder, Leases
 from grokscope.store.place import default_root
 from grokscope.store.run import (
     CURVE,
@@ -75,9 +74,13 @@ from grokscope.store.run import (
 )
 
 if TYPE_CHECKING:
+    import numpy as np
     import polars as pl
 
 LOCKS, ASIDE, TRASH, MARKER = ".locks", "set-aside", "trash", "grokscope-store.json"
+UNCLAIMED = re.compile(rf"\.({re.escape(NOTES)}|{re.escape(MARKER)})\.")
+STRAY = re.compile(r"\.runs\.[0-9a-f]{8}|\..+\.\d+\.[0-9a-f]{8}|arrived-[0-9a-f]{8}")
+"""Temporary names in `.index` and `.locks`."""
 ROWS = "curve/"  # before the names of a curve's columns in a resume point
 
 
@@ -189,26 +192,31 @@ class Store:
     def table(self, names: Iterable[str] | None = None) -> pl.DataFrame:
         """A row per run: status, event times, final measures, and every field of the spec under
         its name with underscores (`prior_strength`), null where it has no effect. With `names`, of
-        those that can be read."""
+        those that can be read, with the columns of the last listing."""
+        import polars as pl
+
         if names is None:
             return without_bookkeeping(self._look())
         rows = []
         for name in names:
             with contextlib.suppress(GrokscopeError):
                 rows.append(self._read_row(name)[0])
-        return make_frame(rows)
+        frame, known = make_frame(rows), without_bookkeeping(self._index.frame).schema
+        if not rows:
+            return frame
+        absent = {n: kind for n, kind in known.items() if n not in frame.columns}
+        return frame.with_columns(pl.lit(None, kind).alias(n) for n, kind in absent.items())
 
-    def sql(self, query: str, names: Iterable[str] | None = None) -> pl.DataFrame:
-        """SQL over two tables: `runs` (see `table`) and `curves` (every row, with its `run`)."""
+    def sql(self, query: str, table: pl.DataFrame | None = None) -> pl.DataFrame:
+        """SQL over two tables: `runs` (see `table`; or the one given) and `curves` (every row, with
+        its `run`)."""
         import polars as pl
 
         if reader := re.search(r"\bread_\w+", query, re.IGNORECASE):
             raise SpecError(
                 f"The query names {reader[0]}; it may ask the tables runs and curves, no files."
             )
-        table = self.table(names)
-        if names is not None and not len(table):
-            return table
+        table = self.table() if table is None else table
         frames = {"runs": table.lazy()}
         # Most queries ask for no curve, and reading all takes longer than the rest.
         if len(table) and re.search(r"\bcurves\b", query, re.IGNORECASE):
@@ -247,7 +255,7 @@ class Store:
         try:
             if lease is not None and lease.follows:
                 with disk_sentences(self.root):
-                    self._remove_leftovers(self.root / name)
+                    self._remove_leftovers(_leftovers(self.root / name))
             yield lease is not None
         finally:
             if lease is not None:
@@ -274,15 +282,18 @@ class Store:
         finally:
             files.FENCE.reset(token)
 
+    def _mark(self) -> None:
+        """Say that this is a store."""
+        make_directory(self.root)
+        if not self._is_marked():
+            write_json(self.root / MARKER, {"format": FORMAT}, durable=True)
+
     def begin(self, spec: Spec) -> Run:
         """The entry of a run that is about to be trained."""
         run = self._run(spec.id)
         with self._writing(run.id):
-            make_directory(self.root)
-            if not self._is_marked():
-                write_json(self.root / MARKER, {"format": FORMAT}, durable=True)
-                files.DISK.sync(self.root.parent)
-            make_directory(run.path)
+            self._mark()
+            make_directory(run.path, self.root)
             if (run.path / SPEC).exists() and not _is_spec_of(run):
                 self.set_aside(run.path / SPEC)
             if not (run.path / SPEC).exists():
@@ -354,9 +365,11 @@ class Store:
 
     def save_snapshot(self, run: Run, epoch: int, weights: Mapping[str, np.ndarray]) -> None:
         with self._writing(run.id):
-            make_directory(run.path / SNAPSHOTS)
+            make_directory(run.path / SNAPSHOTS, self.root)
             name = _snapshot_name(epoch)
-            run.kept[name] = write_arrays(run.path / name, weights, durable=True)
+            total = write_arrays(run.path / name, weights, durable=True)
+            files.DISK.sync(run.path / SNAPSHOTS)  # resume points will vouch for it
+            run.kept[name] = total
 
     def finish(
         self,
@@ -378,7 +391,7 @@ class Store:
                 sums[MEMORY] = write_arrays(run.path / MEMORY, memory)
             sums[PROVENANCE] = write_json(run.path / PROVENANCE, provenance, sealed=True)
             folders = {(run.path / name).parent for name in sums}
-            # Snapshots were synced when they were written; their names were not.
+            # Snapshots were synced when they were written, but by older versions not their names.
             kept = [*(run.path / name for name in sums if name not in run.kept), *folders]
             kept.append(self.root)
             ended = {**outcome, "files": sums}
@@ -398,34 +411,53 @@ class Store:
         with disk_sentences(self.root):
             shutil.rmtree(self.root / TRASH, ignore_errors=not (self.root / TRASH).exists())
 
-    def receive(self, name: str, content: Mapping[str, bytes]) -> None:
-        """A run that was trained elsewhere: its files by name. It appears as a whole, checked."""
-        if self._run(name).ended:
-            return
-        staged = self._run(f"{LOCKS}/arrived-{secrets.token_hex(4)}/{name}")
-        with disk_sentences(self.root):
-            for part, data in content.items():
-                if part != OUTCOME and not FILE.fullmatch(part):
-                    raise StoreError(f"Run {name} came with {part!r}, which is no file of a run.")
-                make_directory((staged.path / part).parent)
-                replace_file(staged.path / part, data)
-            if (defect := self._check(staged)) is not None:
-                raise StoreError(f"Run {name} did not arrive whole: {defect.sentence}.")
-            sync_all([staged.path, *staged.path.rglob("*")])
-            if (former := self._run(name).path).exists():
-                if (former / NOTES).exists():  # what people said of it stays
-                    replace_file(staged.path / NOTES, read_bytes(former / NOTES), durable=True)
-                self.set_aside(former)
-            files.DISK.rename(staged.path, self.root / name)
-            files.DISK.sync(self.root)
-            staged.path.parent.rmdir()
+    def receive(self, name: str, content: Mapping[str, bytes]) -> bool:
+        """A run that was trained elsewhere: its files by name. It appears as a whole, checked.
+        False if somebody works on it here: it is left to them."""
+        with self.claim(name) as mine, self._writing(name):
+            if not mine or self._run(name).ended:
+                return mine
+            self._mark()
+            staged = self._run(f"{LOCKS}/arrived-{secrets.token_hex(4)}/{name}")
+            try:
+                self._stage(staged, content)
+                if (former := self._run(name).path).exists():
+                    if (former / NOTES).exists():  # what people said of it stays
+                        replace_file(staged.path / NOTES, read_bytes(former / NOTES), durable=True)
+                    self.set_aside(former)
+                files.FENCE.get()()
+                files.DISK.rename(staged.path, self.root / name)
+                files.DISK.sync(self.root)
+            finally:
+                shutil.rmtree(staged.path.parent, ignore_errors=True)
+        return True
+
+    def _stage(self, run: Run, content: Mapping[str, bytes]) -> None:
+        """Write a run to a place of its own, and check it."""
+        for part, data in content.items():
+            if part != OUTCOME and not FILE.fullmatch(part):
+                raise StoreError(f"Run {run.id} came with {part!r}, which is no file of a run.")
+            make_directory((run.path / part).parent, self.root)
+            replace_file(run.path / part, data)
+        if (defect := self._check(run)) is not None:
+            raise StoreError(f"Run {run.id} did not arrive whole: {defect.sentence}.")
+        sync_all([run.path, *run.path.rglob("*")])
 
     def set_aside(self, path: Path, place: str = ASIDE) -> Path:
-        """Move something out of the way, into `set-aside`, without losing it."""
+        """Move something out of the way, into `set-aside`, without losing it. Nothing is moved of a
+        run that somebody else has taken over meanwhile."""
+        fence = self._leases.fence(path.relative_to(self.root).parts[0])
         with disk_sentences(self.root):
-            make_directory(self.root / place)
+            make_directory(self.root / place, self.root)
             goal = self.root / place / f"{path.name}-{secrets.token_hex(3)}"
+            fence()
             files.DISK.rename(path, goal)
+            try:
+                fence()
+            except LeaseLost:  # we were paused in between, and it is our successor's
+                if not path.exists():
+                    files.DISK.rename(goal, path)
+                raise
         return goal
 
     # Checking
@@ -439,9 +471,10 @@ class Store:
         marked = self._is_marked()
         if not marked and not any((self.root / name / SPEC).exists() for name in self.ids()):
             raise StoreError(f"{self.root} is no store: it has no {MARKER} and no runs.")
-        defects = self._remove_leftovers(self.root)
+        defects = self._remove_strays()
         for path in sorted(self.root.iterdir()):
-            if path.name in (LOCKS, INDEX, ASIDE, TRASH, MARKER):
+            known = path.name in (LOCKS, INDEX, ASIDE, TRASH, MARKER)
+            if known or UNCLAIMED.match(path.name):
                 continue
             if path.is_dir() and is_id(path.name):
                 defects += self._check_entry(self._run(path.name), set_aside)
@@ -462,7 +495,7 @@ class Store:
                 if not mine:
                     sentence = f"{self.holder(run.id) or 'another process'} is writing it"
                     return [Defect(run.path, "partial", sentence)] if bad or defect else []
-                found = self._remove_leftovers(run.path)
+                found = self._remove_leftovers(_leftovers(run.path))
                 defect = self._check(self._run(run.id))
                 if set_aside and defect is not None and defect.kind != "partial":
                     # A damaged file makes the whole run untrustworthy.
@@ -471,12 +504,23 @@ class Store:
             found = []
         return [*found, *([defect] if defect else [])]
 
-    def _remove_leftovers(self, folder: Path) -> list[Defect]:
+    def _remove_leftovers(self, leftovers: Iterable[Path]) -> list[Defect]:
         found = []
-        for path in _leftovers(folder):
-            files.DISK.remove(path)
+        for path in leftovers:
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                files.DISK.remove(path)
             found.append(Defect(path, "leftover", "half-written by a process that died; removed"))
         return found
+
+    def _remove_strays(self) -> list[Defect]:
+        """What was half-written beside the runs."""
+        places = [place for name in (INDEX, LOCKS) if not (place := self.root / name).is_symlink()]
+        found = [path for place in places for path in place.glob("*") if STRAY.fullmatch(path.name)]
+        with contextlib.suppress(OSError):  # a store that we may only read
+            return self._remove_leftovers([*_leftovers(self.root), *filter(_is_old, sorted(found))])
+        return []
 
     def _is_marked(self) -> bool:
         """Does a marker say that this is a store? One of a newer version is refused."""
@@ -571,10 +615,25 @@ def is_ours(spec: Spec) -> bool:
 
 
 def _leftovers(folder: Path) -> list[Path]:
-    """Half-written files of ours."""
+    """Half-written files of ours. Those that need no claim may be written just now."""
     places = [folder, *(folder / name for name in (SNAPSHOTS, PROBES))]
-    found = [path for place in places if place.is_dir() for path in place.glob(".*")]
-    return sorted(path for path in found if TEMPORARY.fullmatch(path.name) and path.is_file())
+    places = [place for place in places if place.is_dir() and not place.is_symlink()]
+    found = [path for place in places for path in place.glob(".*")]
+    return sorted(
+        path
+        for path in found
+        if TEMPORARY.fullmatch(path.name)
+        and path.is_file()
+        and (not (path.parent.name == PROBES or UNCLAIMED.match(path.name)) or _is_old(path))
+    )
+
+
+def _is_old(path: Path) -> bool:
+    """Has nothing in it changed for so long that whoever wrote it must be dead?"""
+    with contextlib.suppress(OSError):
+        times = [each.lstat().st_mtime for each in (path, *path.rglob("*"))]
+        return time.time() - max(times) > EXPIRY
+    return False
 
 
 def _snapshot_name(epoch: int) -> str:

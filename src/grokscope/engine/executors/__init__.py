@@ -33,19 +33,21 @@ def parse_executor(text: str) -> Executor:
     name, _, rest = text.partition(":")
     if name not in CLUSTERS:
         raise SpecError(f"There is no executor {name!r}.{suggest(name, CLUSTERS)}")
+    known = signature(CLUSTERS[name]).parameters
     options: dict[str, str | int | float] = {}
     for item in filter(None, rest.split(",")):
         key, equals, value = item.partition("=")
         if not equals:
             raise SpecError(f"--on takes {name}:option=value,..., not {item!r}.")
-        number = value.replace(".", "", 1)
-        options[key] = (
-            value if not number.isdecimal() else int(value) if number == value else float(value)
+        if key not in known:
+            raise SpecError(f"{name} takes the options {', '.join(known)}, not {key!r}.")
+        kind, what = {"int": (int, "whole number"), "float": (float, "number")}.get(
+            known[key].annotation, (str, "text")
         )
-    try:
-        return CLUSTERS[name](**options)
-    except TypeError as error:
-        known = ", ".join(signature(CLUSTERS[name]).parameters)
-        raise SpecError(
-            f"{name} takes the options {known}, with fitting values, not {rest!r}."
-        ) from error
+        try:
+            options[key] = kind(value)
+            if kind is not str and not abs(kind(value)) < 1e9:
+                raise ValueError
+        except ValueError as error:
+            raise SpecError(f"{name}'s {key} is {value[:40]!r}; it must be a {what}.") from error
+    return CLUSTERS[name](**options)

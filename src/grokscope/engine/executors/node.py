@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import stat
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,10 +23,21 @@ from grokscope.store.leases import Leases
 
 def carry_out_here(order: Order, processes: int, threads: int, sink: Sink) -> None:
     """All that nobody else does of an order, by worker processes of this node."""
-    folder = Path(tempfile.gettempdir()) / f"grokscope-{os.getuid()}"
+    folder = _own_folder()
     os.environ.setdefault("GROKSCOPE_CACHE", str(folder / "cache"))
     with _own_cores(folder / "cores", processes * threads):
         LocalProcesses(processes, threads).execute(order, sink)
+
+
+def _own_folder() -> Path:
+    """A directory of this node that all our orders share and nobody else can write to: compiled
+    programs in it are executed. Anybody may have made one of its name before us."""
+    folder = Path(tempfile.gettempdir()) / f"grokscope-{os.getuid()}"
+    with contextlib.suppress(FileExistsError):
+        folder.mkdir(0o700)
+    found = folder.lstat()
+    ours = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid()
+    return folder if ours and not found.st_mode & 0o022 else Path(tempfile.mkdtemp())
 
 
 @contextlib.contextmanager

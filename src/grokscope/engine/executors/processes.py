@@ -32,6 +32,7 @@ class Worker:
     process: subprocess.Popen[str]
     index: int
     error: GrokscopeError | None = None  # what keeps it from its whole order
+    told: bool = False  # has it said anything?
 
 
 class LocalProcesses:
@@ -61,6 +62,7 @@ class LocalProcesses:
             while workers:
                 worker, line = lines.get()
                 if line is not None:
+                    worker.told = True
                     _pass_on(worker, line, listen)
                     continue
                 workers.remove(worker)
@@ -73,7 +75,7 @@ class LocalProcesses:
                 left = [n for n in specs if n not in refused and not store.find(specs[n]).ended]
                 culprits = [n for n in left if _held(store, n, worker)] or [""]
                 for name in culprits:
-                    deaths[name] += 1
+                    deaths[name] += bool(name) or not worker.told
                     obituary = _obituary(code, name)
                     sink(Event("warned", name, message=obituary))
                     if deaths[name] < MOST_DEATHS:
@@ -125,7 +127,9 @@ def _pass_on(worker: Worker, line: str, sink: Sink) -> None:
 
 def _obituary(code: int, name: str) -> str:
     how = f"ended with exit code {code}"
-    if code < 0:
+    if code == 128 + signal.SIGTERM:
+        how = "was ended by SIGTERM"
+    elif code < 0:
         how = f"was killed by {signal.Signals(-code).name}"
         how += " (out of memory?)" if code == -signal.SIGKILL else ""
     return f"A worker process {how}{f' while it held run {name}' if name else ''}."

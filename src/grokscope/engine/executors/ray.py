@@ -13,6 +13,7 @@ import contextlib
 import os
 import secrets
 import tempfile
+import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -32,6 +33,7 @@ from grokscope.store.run import OUTCOME
 LOOK_SECONDS = 0.3
 MOST_FRUITLESS = 2  # rounds in a row that brought no run to its end
 SPARE = 5  # batches per worker that what is left makes at least
+BACK_SECONDS = 60.0  # until a head that was lost is given up
 TRIES = 3  # of a task whose node or process has died, before the round ends without it
 
 Files = Mapping[str, bytes]
@@ -59,7 +61,6 @@ class Ray:
         mark = store.root / ".locks" / f"ray-{secrets.token_hex(6)}"
         make_directory(mark.parent)
         mark.touch()  # a node that sees it sees the store
-        ears = ray.remote(num_cpus=0, max_restarts=-1)(_Ears).remote()
         refused: set[str] = set()
         fruitless = 0
         try:
@@ -69,12 +70,17 @@ class Ray:
                     left, fruitless = list(specs.values()), MOST_FRUITLESS  # once: they are cached
                 if not left:
                     break
-                self._round(ray, order, left, store, mark, ears, sink, refused)
-                fruitless += not any(s.id in refused or _ended(store, s.id) for s in left)
+                try:
+                    self._round(ray, order, left, store, mark, sink, refused)
+                except (ray.exceptions.RayError, ConnectionError) as error:
+                    sink(Event("warned", "", message=f"Ray was lost: {_first(error)}."))
+                    ray = self._connect_again(ray)
+                if not order.probe and any(n in refused or _ended(store, n) for n in _names(left)):
+                    fruitless = 0
+                else:
+                    fruitless += 1
         finally:
             mark.unlink(missing_ok=True)
-            with contextlib.suppress(Exception):
-                ray.kill(ears)
 
     def _round(
         self,
@@ -83,10 +89,12 @@ class Ray:
         specs: Sequence[Spec],
         store: Store,
         mark: Path,
-        ears: Any,
         sink: Sink,
         refused: set[str],
     ) -> None:
+        """All that is left, once. The actor that hears what tasks tell goes with its round, since
+        it may be lost with the head."""
+        ears = ray.remote(num_cpus=0, max_restarts=-1)(_Ears).remote()
         cores = int(ray.cluster_resources().get("CPU", 1))
         batches = make_batches(specs, 60 * self.minutes, max(1, cores // self.threads))
         task = ray.remote(num_cpus=self.threads, max_retries=TRIES)(work)
@@ -109,20 +117,32 @@ class Ray:
                 sink(event)
 
         waiting = list(asked)
-        while waiting:
-            done, waiting = ray.wait(waiting, num_returns=len(waiting), timeout=LOOK_SECONDS)
+        arrived: dict[str, Files] = {}
+        while waiting or arrived:
+            done: list[Any] = []
+            if waiting:
+                done, waiting = ray.wait(waiting, num_returns=len(waiting), timeout=LOOK_SECONDS)
+            else:  # for those who work here on what has arrived
+                time.sleep(LOOK_SECONDS)
             with contextlib.suppress(ray.exceptions.RayActorError):  # it is restarted
                 listen()
             for reference in done:
                 try:
-                    for name, files in ray.get(reference).items():
-                        store.receive(name, files)
-                except (ray.exceptions.RayError, StoreError) as error:
-                    names = ", ".join(spec.id for spec in asked[reference])
-                    first = str(error).strip().splitlines()[0]
-                    sink(Event("warned", "", message=f"A task with {names} died: {first}"))
+                    arrived |= ray.get(reference)
+                except ray.exceptions.RayError as error:
+                    names = ", ".join(_names(asked[reference]))
+                    message = f"A task with {names} died: {_first(error)}"
+                    sink(Event("warned", "", message=message))
+            for name, files in list(arrived.items()):
+                try:
+                    if not store.receive(name, files):
+                        continue
+                except StoreError as error:
+                    sink(Event("warned", name, message=str(error)))
+                del arrived[name]
         with contextlib.suppress(ray.exceptions.RayActorError):
             listen()
+            ray.kill(ears)
 
     def _connect(self) -> Any:
         try:
@@ -134,13 +154,31 @@ class Ray:
         if ray.is_initialized():
             return ray
         quiet = {"log_to_driver": False, "logging_level": "ERROR"}
+        named = self.address or os.environ.get("RAY_ADDRESS")
         try:
-            ray.init(address=self.address or "auto", **quiet)
-        except ConnectionError as error:
-            if self.address or os.environ.get("RAY_ADDRESS"):
-                raise TrainingError(f"There is no Ray cluster to connect to: {error}.") from error
-            ray.init(include_dashboard=False, **quiet)
+            try:
+                ray.init(address=self.address or "auto", **quiet)
+            except ConnectionError:
+                if named:
+                    raise
+                ray.init(include_dashboard=False, **quiet)
+        except Exception as error:  # Ray's own words
+            what = "There is no Ray cluster to connect to" if named else "Ray does not start"
+            raise TrainingError(f"{what}: {_first(error)}.") from error
         return ray
+
+    def _connect_again(self, ray: Any) -> Any:
+        """The head may be on its way back."""
+        until = time.monotonic() + BACK_SECONDS
+        while True:
+            with contextlib.suppress(Exception):  # of a connection that is gone
+                ray.shutdown()
+            try:
+                return self._connect()
+            except TrainingError:
+                if time.monotonic() > until:
+                    raise
+            time.sleep(LOOK_SECONDS)
 
 
 def make_batches(specs: Sequence[Spec], seconds: float, workers: int) -> list[list[Spec]]:
@@ -208,6 +246,16 @@ class _Ears:
     def take(self) -> list[str]:
         lines, self.lines = self.lines, []
         return lines
+
+
+def _first(error: Exception) -> str:
+    """The first line of what Ray says."""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return lines[0].rstrip(".")
+
+
+def _names(specs: Sequence[Spec]) -> list[str]:
+    return [spec.id for spec in specs]
 
 
 def _ended(store: Store, name: str) -> bool:

@@ -55,7 +55,7 @@ class Slurm:
         """`local` runs the jobs as processes of this machine, for tests."""
         self.setup = setup
         """A line of shell for each job before it starts, such as `module load cuda`."""
-        for name in ("workers", "processes", "threads", "cap", "minutes"):
+        for name in ("workers", "processes", "threads", "cap", "minutes", "gigabytes"):
             if not getattr(self, name) > 0:
                 raise SpecError(f"Slurm's {name} is {getattr(self, name)}; it must be positive.")
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import lru_cache, partial
 from typing import Any
 
 import jax
@@ -51,7 +51,7 @@ class Posterior:
         return np.concatenate([answers(read(body), head[None]) for body, head in each])
 
 
-@cache
+@lru_cache(maxsize=8)  # compiled programs
 def _reader(shape: transformer.Shape, epsilon: float) -> Any:
     """Compiled: weights and tokens (n, 3k) -> what the unembedding reads (n, k, d)."""
     attend = partial(normalise, kind="softmax")

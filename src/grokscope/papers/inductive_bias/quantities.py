@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 import jax
@@ -183,7 +183,7 @@ def first_step(run: Run) -> dict[str, float | None]:
     return {"first_gradient": float(gradient), "first_update": float(update)}
 
 
-@cache
+@lru_cache(maxsize=8)  # compiled programs
 def _stepper(form: Form) -> Any:
     def norms(state: State, member: Member) -> tuple[jax.Array, jax.Array]:
         key, _ = keys_of(member.clock, state.step)

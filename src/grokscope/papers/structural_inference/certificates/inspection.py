@@ -8,7 +8,7 @@ n examples, P pairs, T positions, H heads, d width.
 
 from __future__ import annotations
 
-from functools import cache
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import jax
@@ -72,7 +72,7 @@ def draw_pairs(spec: RunSpec, data: TaskData, count: int = PAIRS, seed: int = 0)
     )
 
 
-@cache
+@lru_cache(maxsize=8)  # compiled programs
 def make_inspector(shape: minimal.Shape) -> Any:
     """The compiled function (params, member, pairs) -> numbers, for models of this shape."""
     return jax.jit(lambda params, member, pairs: inspect(shape, params, member, pairs))
