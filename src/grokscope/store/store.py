@@ -224,7 +224,12 @@ class Store:
         try:
             return pl.SQLContext(frames).execute(query, eager=True)
         except pl.exceptions.PolarsError as error:
-            raise SpecError(f"The query failed: {str(error).splitlines()[0]}") from error
+            words = str(error).splitlines()[0]
+            if isinstance(error, pl.exceptions.ColumnNotFoundError):  # it would list every column
+                name = words.partition('"')[2].partition('"')[0]
+                hint = suggest(name, table.columns, " `grokscope columns` explains all.")
+                words = f"there is no column {name!r}.{hint}"
+            raise SpecError(f"The query failed: {words}") from error
 
     def _gather_curves(self, runs: Iterable[Run]) -> dict[str, pl.LazyFrame]:
         """The table `curves`, if there is any row; those that cannot be read are left out. Each is
