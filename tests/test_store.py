@@ -97,7 +97,7 @@ def test_filtering_by_sql(trained):
     best = trained.sql("select run, max(train_accuracy) as best from curves group by run")
     assert len(best) == 2
     assert 0 < best["best"].min() <= 1
-    with pytest.raises(gs.SpecError, match=r"no column 'sead'\. Did you mean seed\?"):
+    with pytest.raises(gs.SpecError, match=r"no column 'sead'\. Did you mean seed"):
         trained.sql("select run from runs where sead = 0")
     with pytest.raises(gs.SpecError, match="The query failed"):
         trained.sql("select nothing from nowhere")
