@@ -24,6 +24,7 @@ from grokscope.problems.fields import pass_operations
 from grokscope.spec.equations import FieldSpec
 
 FLOW_STEPS = (4, 16, 64)
+COUNTS = (1, evaluation.SPEED_SAMPLES)
 COMPARED = ("w2", "sliced", "bures")
 
 
@@ -33,7 +34,8 @@ def measure_operators(rounds: int, epochs: int) -> dict[str, Any]:
 
 
 def measure_law(rounds: int, epochs: int) -> dict[str, Any]:
-    """Seconds for the law of one initial condition of phi^4, and how close each law is."""
+    """Seconds for samples of the law of one initial condition of phi^4, for one and for many, and
+    how close each law is. A pass is made once for all samples, a flow once for each."""
     spec = FieldSpec().replace(**{"equation.kind": "phi4", "training.epochs": epochs})
     specs = [
         spec.replace(**{"objective.kind": "joint"}),
@@ -44,14 +46,16 @@ def measure_law(rounds: int, epochs: int) -> dict[str, Any]:
     truth = laws.find_truth(spec.equation)
     given = truth.given[:1]
     one, flow = trained
-    scaled = one.scaled(given)
-    once = jax.jit(lambda x: one.problem.predict(one.params, x, one.numbers))
-    work = {"one pass": clocked(lambda: jax.block_until_ready(once(scaled)))}
+    work = {
+        f"one pass, {count} samples": clocked(partial(laws.pass_sampler(one, count), given))
+        for count in COUNTS
+    }
     accuracy = {"one pass": evaluation.compare(laws.operator_law(one, truth), truth)}
     for steps in FLOW_STEPS:
         name = f"flow, {steps} steps"
-        sample = laws.flow_sampler(flow, evaluation.SPEED_SAMPLES, steps)
-        work[name] = clocked(partial(sample, given))
+        for count in COUNTS:
+            sample = laws.flow_sampler(flow, count, steps)
+            work[f"{name}, {count} samples"] = clocked(partial(sample, given))
         drawn = laws.flow_sampler(flow, laws.SAMPLES, steps)(truth.given)
         accuracy[name] = evaluation.compare(laws.from_samples(drawn), truth)
     take_turns(work, 1)
@@ -63,7 +67,6 @@ def measure_law(rounds: int, epochs: int) -> dict[str, Any]:
         "seconds": times,
         "distances": kept,
         "floor": {c: floor[f"floor_{c}"] for c in COMPARED},
-        "samples": evaluation.SPEED_SAMPLES,
     }
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -137,6 +139,88 @@ def test_spatial_refinement():
     coefficients = 0.3 * jnp.ones((1, 21))
     ends = [fields.simulate(e, jax.random.key(0), coefficients, 1)[0, 0] for e in (coarse, fine)]
     assert np.abs(ends[0] - ends[1][::2]).max() < 1e-3
+
+
+@pytest.mark.parametrize(("kind", "order"), [("burgers", 1.5), ("well", 2.2)])
+def test_strong_order_in_space(kind, order):
+    """On one noise, cut to the frequencies of a grid, the error falls like n^-3/2: what is left out
+    of a mode is gamma_k ~ k^-4, and the sum of that beyond n / 2 is n^-3. Implicit steps damp high
+    frequencies further, towards k^-6 and n^-5/2."""
+    fine, steps, paths = 128, 64, 16
+    equation = EquationSpec(kind=kind, points=fine, time=0.2, noise=0.2)
+    keys = jax.random.split(jax.random.key(1), steps)
+    finest = jax.vmap(lambda k: fields.draw_increment(equation, k, (paths, fine), 0.2 / steps))(
+        keys
+    )
+    best = solve(equation, steps, finest)
+    errors = []
+    for points in (16, 32):
+        cut = finest[..., : points // 2 + 1].at[..., -1].set(0)
+        found = solve(replace(equation, points=points), steps, cut)
+        errors.append(np.sqrt(np.mean((found - best[:, :: fine // points]) ** 2)))
+    assert np.log2(errors[0] / errors[1]) == pytest.approx(order, abs=0.3)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5], ids=["additive", "multiplicative"])
+def test_the_mean_level_of_burgers(share):
+    """Transport conserves the level, so it is a martingale; with additive noise its variance is
+    sigma^2 q_0 T."""
+    equation = EquationSpec(kind="burgers", points=16, multiplicative=share)
+    coefficients, ends = draw(equation, count=2, noises=4000)
+    start = np.asarray(fields.evaluate_conditions(equation, coefficients)).mean(axis=-1)
+    level = ends.astype(float).mean(axis=-1)
+    error = level.std(axis=1) / 4000**0.5
+    assert np.all(np.abs(level.mean(axis=1) - start) < 4 * error)
+    if not share:
+        chosen, _ = fields.settled(equation)
+        np.testing.assert_allclose(level.var(axis=1), chosen.noise**2 * chosen.time, rtol=0.1)
+
+
+def test_the_expected_log_price():
+    """E log S_T = -1/2 int xi_0, since E V_t = xi_0(t)."""
+    equation = EquationSpec(kind="log_price", points=16)
+    coefficients, ends = draw(equation, count=2, noises=20_000)
+    fine = np.asarray(fields.evaluate_conditions(replace(equation, points=1024), coefficients))
+    last = ends[..., -1].astype(float)
+    error = last.std(axis=1) / 20_000**0.5
+    expected = -np.exp(fine).mean(axis=-1) / 2
+    assert np.all(np.abs(last.mean(axis=1) - expected) < 4 * error)
+    assert np.all(error < 0.15 * -expected)  # so that a missing or doubled drift is seen
+
+
+def test_the_roughest_price_on_a_finer_grid():
+    """H = 0.05: the factor has the covariance of Y, and four times as many steps leave the law of
+    the last price as it is."""
+    times = np.arange(1, 65) / 64
+    root = fields._volterra_root(64, 0.05, 1.0, False).astype(float)
+    np.testing.assert_allclose(
+        root @ root.T, fields.volterra_covariance(times, 0.05), rtol=0, atol=1e-5
+    )
+    shares = (0.05, 0.25, 0.5, 0.75, 0.95)
+    quantiles, spreads = [], []
+    for points in (8, 32):
+        equation = EquationSpec(kind="log_price", points=points, hurst=0.05)
+        ends = fields.simulate(equation, jax.random.key(points), jnp.zeros((1, 5)), 20_000)
+        last = np.asarray(ends)[0, :, -1]
+        quantiles.append(np.quantile(last, shares))
+        spreads.append(last.std())
+    np.testing.assert_allclose(quantiles[0], quantiles[1], rtol=0, atol=0.08 * spreads[1])
+
+
+def test_variance_of_the_implicit_steps_in_the_well():
+    """Around 0 the drift is 3u, and a mode goes by u <- ((1 + 3h) u + sigma dW) / (1 + a h): its
+    variance after n steps is a geometric sum."""
+    equation = EquationSpec(kind="well", points=16, time=0.2, noise=1e-3)
+    ends = fields.simulate(equation, jax.random.key(0), np.zeros((4, 21)), 4000)
+    modes = np.fft.rfft(np.asarray(ends, float).reshape(-1, 16), axis=-1, norm="forward")
+    chosen, _ = fields.settled(equation)
+    size = chosen.time / chosen.steps
+    for k in (0, 1, 3):
+        held = 1 / (1 + chosen.diffusion * (2 * np.pi * k) ** 2 * size)
+        growth = ((1 + 3 * size) * held) ** 2
+        total = (growth**chosen.steps - 1) / (growth - 1)
+        expected = chosen.noise**2 * size * held**2 * total / (1 + k**2)
+        assert np.mean(np.abs(modes[:, k]) ** 2) == pytest.approx(expected, rel=0.06)
 
 
 def test_a_white_sheet_grows_with_the_grid():

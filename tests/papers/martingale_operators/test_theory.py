@@ -101,6 +101,42 @@ def test_doob(seed, branches, steps):
         np.testing.assert_allclose(then.mean(axis=1), now, atol=1e-12)
 
 
+@given(seeds)
+def test_the_distance_of_gaussians_is_one(seed):
+    """T3: zero to itself, symmetric, no detour is shorter, and no rotation changes it."""
+    rng = np.random.default_rng(seed)
+    roots, means = rng.normal(size=(3, 4, 3)), rng.normal(size=(3, 4))  # singular ones, too
+    given_laws = [(mean, root @ root.T) for mean, root in zip(means, roots, strict=True)]
+
+    def apart(i, j):
+        return laws.bures(*given_laws[i], *given_laws[j])
+
+    assert apart(0, 0) == pytest.approx(0, abs=1e-6)
+    assert apart(0, 1) == pytest.approx(apart(1, 0), abs=1e-6)
+    assert apart(0, 2) <= apart(0, 1) + apart(1, 2) + 1e-6
+    turn = np.linalg.qr(rng.normal(size=(4, 4)))[0]
+    turned = [(turn @ mean, turn @ covariance @ turn.T) for mean, covariance in given_laws]
+    assert laws.bures(*turned[0], *turned[1]) == pytest.approx(apart(0, 1), abs=1e-6)
+
+
+def test_doob_with_a_drift():
+    """du = -u^3 dt + dW on a tree: the variance is Doob's bracket, not T, which is that of the
+    martingale in the equation. The residual has the drift's randomness as well."""
+    steps, size = 12, 0.1
+    signs = np.array(np.meshgrid(*[[-1.0, 1.0]] * steps, indexing="ij")).reshape(steps, -1)
+    field = np.full(2**steps, 0.5)
+    for sign in signs:
+        field = field - size * field**3 + size**0.5 * sign
+    martingale = theory.doob_martingale(field, 2)
+    assert theory.expected_bracket(martingale) == pytest.approx(field.var())
+    noise = size**0.5 * signs.sum(axis=0)
+    assert noise.var() == pytest.approx(steps * size)
+    assert field.var() < 0.8 * noise.var()
+    drift = field - 0.5 - noise
+    residual = martingale[-1] - martingale[0]
+    np.testing.assert_allclose(residual, noise + drift - drift.mean(), atol=1e-12)
+
+
 def test_the_bracket_of_the_linear_equation():
     """int_0^T sigma^2 q exp(-2 a (T - s)) ds = gamma_k: the residual is the martingale part."""
     from scipy.integrate import quad

@@ -26,6 +26,9 @@ ARMS = {
     for m in NOISES
 }
 DISTANCE = Event("w2", "err", "pointwise W2")
+JOINT = Event("bures", "err", "joint W2")
+CORRELATIONS = Event("correlation_error", "err", "error of the correlations")
+DOSE = "noises per condition"
 
 
 def noises_of(arm: ArmRuns) -> float:
@@ -35,8 +38,12 @@ def noises_of(arm: ArmRuns) -> float:
 STUDY = PROSE.study(
     "budget",
     {
-        "more conditions are better": Trend(
-            noises_of, "noises per condition", DISTANCE, low=0.3, censored=False
+        "more conditions are better": Trend(noises_of, DOSE, DISTANCE, low=0.3, censored=False),
+        "more conditions are better, jointly": Trend(
+            noises_of, DOSE, JOINT, low=0.3, censored=False
+        ),
+        "more noises help the correlations": Trend(
+            noises_of, DOSE, CORRELATIONS, high=-0.3, censored=False
         ),
         "one noise is enough": Ratio(
             "4096 × 1", "w2", "w2", "1 noise over 16", high=1.25, reference="256 × 16"

@@ -16,6 +16,7 @@ from grokscope.papers.martingale_operators.settings import (
     PROSE,
     REGIMES,
     SEEDS,
+    Fixed,
     Ratio,
     only,
     vary,
@@ -40,7 +41,7 @@ def factor(column: str, least: float, *regimes: str) -> Ratio:
 STUDY = PROSE.study(
     "distances",
     {
-        "squared error loses the variance": Level(
+        "squared error loses the variance": Fixed(
             "diagonal", "dirac_bures_squared", "squared joint W2 of the Dirac", 0.9, 1.32
         ),
         **{
@@ -77,6 +78,18 @@ STUDY = PROSE.study(
             "B3 over the operator, joint W2",
             1.1,
             reference="diagonal",
+        ),
+        "gain over a flow": Ratio(
+            "flow", "bures", "bures", "B5 over the operator, joint W2", 1.1, reference="joint"
+        ),
+        "gain over a coarse solver": Ratio(
+            "joint", "coarse_bures", "bures", "B6 over the operator, joint W2", 1.1
+        ),
+        "gain of the paper's loss over a coarse solver": Ratio(
+            "diagonal", "coarse_bures", "bures", "B6 over the operator, joint W2", 1.1
+        ),
+        "gain over the moments of 16 true samples": Ratio(
+            "joint", "oracle_bures", "bures", "B7 over the operator, joint W2", 1.1
         ),
         "dropout is not the law": Level(
             "dropout", "coverage_90", "coverage of the 90 % interval", high=0.5

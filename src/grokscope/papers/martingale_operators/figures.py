@@ -18,7 +18,7 @@ from grokscope.draw.evidence import LIMIT, Curves, Stack, Strip, present, run_ro
 from grokscope.draw.marks import Rows, draw_rule, draw_text, inline
 from grokscope.draw.words import count_runs
 from grokscope.papers.martingale_operators.evaluation import DEFINITIONS, LEVELS
-from grokscope.papers.martingale_operators.settings import middle
+from grokscope.papers.martingale_operators.settings import middle, typical
 
 ENDED = "epochs"  # every finished run has it: all marks are dots
 COLOURS = {
@@ -101,7 +101,7 @@ def _factors(sample: Sample, evidence: Evidence) -> Panel | None:
         if arm is None:
             continue
         for column, words in DEFINITIONS.items():
-            ratio = middle(arm, f"dirac_{column}") / middle(arm, prefix + column)
+            ratio = typical(arm, f"dirac_{column}", prefix + column)
             if math.isfinite(ratio) and ratio > 0:
                 rows.append({"law": name, "definition": words, "value": float(f"{ratio:.4g}")})
     if not rows:
@@ -280,7 +280,39 @@ def draw_ranks(evidence: Evidence) -> list[Panel]:
         "covariance_error": ("Covariance error", [("limit_covariance_error", SOLID)]),
         "bures": ("Joint W2", [("limit_bures", SOLID)]),
     }
-    return scatter(evidence, lambda arm: spec_of(arm).operator.rank, "Rank", columns)
+    panels = scatter(evidence, lambda arm: spec_of(arm).operator.rank, "Rank", columns)
+    for _, sample in present(evidence):
+        for name in evidence.study.curve_arms:
+            if name in sample.arms:
+                panels += _modes(_kept(evidence, sample.arms[name], "mode"), sample.arms[name])
+    return panels
+
+
+SHOWN_MODES, FAINT = 16, 1e-6  # frequencies of the figure, and the least variance that it shows
+
+
+def _modes(rows: pl.DataFrame, arm: ArmRuns) -> list[Panel]:
+    """Variances by frequency, learned over true."""
+    if not len(rows):
+        return []
+    shown = [row for row in rows.to_dicts() if row["x"] <= SHOWN_MODES]
+    data: Rows = [
+        {"k": int(row["x"]), "value": float(f"{max(row[which], FAINT):.3g}"), "which": which}
+        for row in shown
+        for which in ("truth", "learned")
+    ]
+    x = alt.X("k:Q", title="Frequency k", scale=alt.Scale(domain=[0, SHOWN_MODES]))
+    y = _span(alt.Y, "value", "Variance", [row["value"] for row in data])
+    parts = {
+        w: alt.Chart(inline([r for r in data if r["which"] == w])) for w in ("truth", "learned")
+    }
+    layers = [
+        parts["truth"].mark_line(color=theme.INK, opacity=0.7).encode(x=x, y=y),
+        parts["learned"].mark_point(color=colour_of(arm), filled=True).encode(x=x, y=y),
+    ]
+    chart = alt.LayerChart(layer=layers, width=charts.WIDTH, height=180)
+    note = "dots: learned, first seed; line: truth"
+    return [Panel(f"{arm.name}: variance by frequency", chart, note)]
 
 
 def draw_grids(evidence: Evidence) -> list[Panel]:
@@ -293,6 +325,7 @@ def draw_noises(evidence: Evidence) -> list[Panel]:
         "gain": ("Dirac over operator, pointwise W2", []),
         "mean_error": ("Error of the mean, in deviations", []),
         "std_error": ("Error of the deviation", []),
+        "start_loss": ("Likelihood loss at the start", []),
     }
     return scatter(evidence, lambda arm: spec_of(arm).equation.noise, "Noise σ", columns, rule=1.0)
 

@@ -19,7 +19,7 @@ from grokscope.papers.martingale_operators import (
     wells,
 )
 from grokscope.papers.martingale_operators.evaluation import DEFINITIONS, summarise
-from grokscope.papers.martingale_operators.settings import PROSE, REGIMES, middle
+from grokscope.papers.martingale_operators.settings import PROSE, REGIMES, middle, typical
 
 STUDIES = (distances, losses, rank, wells, grids, small_noise, roughness, speed, budget, delay)
 
@@ -52,11 +52,11 @@ def _say_factors(table: Tables) -> str:
         arm = table.evidence(distances.STUDY, "laptop").samples[regime].arms["diagonal"]
         if arm.missing == len(arm.rows):
             continue
-        found = {c: middle(arm, f"dirac_{c}") / middle(arm, c) for c in DEFINITIONS}
+        found = {c: typical(arm, f"dirac_{c}", c) for c in DEFINITIONS}
         best = max(found, key=lambda c: found[c])
         others = ", ".join(f"{DEFINITIONS[c]} gives {found[c]:.2g}" for c in SHOWN if c != best)
         rivals = ", ".join(
-            f"{middle(arm, f'dirac_{best}') / middle(arm, f'{prefix}_{best}'):.0f} for {words}"
+            f"{typical(arm, f'dirac_{best}', f'{prefix}_{best}'):.0f} for {words}"
             for prefix, words in RIVALS.items()
         )
         parts.append(
@@ -72,20 +72,24 @@ def _say_factors(table: Tables) -> str:
 
 
 def _say_constant(table: Tables) -> str:
-    parts = []
+    parts, solvers = [], []
     for regime, sample in table.evidence(distances.STUDY, "laptop").samples.items():
         arms = [sample.arms[name] for name in ("diagonal", "joint")]
         if any(arm.missing == len(arm.rows) for arm in arms):
             continue
-        paper, joint = (middle(a, "constant_bures") / middle(a, "bures") for a in arms)
-        same = middle(arms[1], "ranked_bures") / middle(arms[1], "bures")
+        paper, joint = (typical(a, "constant_bures", "bures") for a in arms)
+        same = typical(arms[1], "ranked_bures", "bures")
         parts.append(f"{regime} {paper:.2g}, {joint:.2g} and {same:.2g}")
+        coarse = " and ".join(f"{typical(a, 'coarse_bures', 'bures'):.2g}" for a in arms)
+        solvers.append(f"{regime} {coarse}")
     if not parts:
         return NOT_RUN
     return (
         "Distance of one covariance for all initial conditions over the operator's (joint W2; "
         "below 1 the constant is better): with the paper's loss, with the joint likelihood, and "
-        "with the joint likelihood against a constant of the same rank: " + "; ".join(parts) + "."
+        f"with the joint likelihood against a constant of the same rank: {'; '.join(parts)}. The "
+        "same of a coarse solver that has the operations of one forward pass (B6), with the "
+        f"paper's loss and with the joint likelihood: {'; '.join(solvers)}."
     )
 
 
@@ -100,7 +104,10 @@ def _say_correlation(table: Tables) -> str:
         parts += [f"{regime}: {', '.join(known)}"] if known else []
     if not parts:
         return NOT_RUN
-    return "Error of the correlations by loss (1: none is learned). " + "; ".join(parts) + "."
+    return (
+        "Error of the correlations by loss (1: as far off as a law without any; where correlation "
+        f"is learned that is not there it can exceed 1). {'; '.join(parts)}."
+    )
 
 
 def _say_gaussian(table: Tables) -> str:

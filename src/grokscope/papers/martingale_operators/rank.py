@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from grokscope.claims.evidence import ArmRuns, Event
+from grokscope.claims.judgements import Level, Trend
 from grokscope.papers.martingale_operators import figures
+from grokscope.papers.martingale_operators.evaluation import compare_modes, trace_modes
 from grokscope.papers.martingale_operators.settings import (
     DIAGONAL,
     HEAT,
@@ -22,10 +25,22 @@ ARMS: dict[str, dict[str, Any]] = {
     **{f"diagonal, rank {r}": {**DIAGONAL, "operator.rank": r} for r in COMPARED},
 }
 
+
+def rank_of(arm: ArmRuns) -> float | None:
+    spec: Any = arm.spec
+    return spec.operator.rank if spec.objective.kind == "moments" else None
+
+
+def falls(column: str, name: str) -> Trend:
+    return Trend(rank_of, "the rank", Event(column, "err", name), high=-0.3, censored=False)
+
+
+MODES, LEAK = "error of the variances by frequency", "covariance between frequencies"
+
 STUDY = PROSE.study(
     "rank",
     {
-        "pointwise distance does not depend on the rank": Ratio(
+        "with the diagonal likelihood, pointwise distance does not depend on the rank": Ratio(
             "diagonal, rank 4",
             "w2",
             "w2",
@@ -34,6 +49,15 @@ STUDY = PROSE.study(
             1.25,
             "diagonal, rank 16",
         ),
+        "with moment matching it does not either": Ratio(
+            "moments, rank 1",
+            "w2",
+            "w2",
+            "rank 1 over rank 16, pointwise W2",
+            0.8,
+            1.25,
+            "moments, rank 16",
+        ),
         "joint distance depends on the rank": Ratio(
             "moments, rank 1",
             "bures",
@@ -41,6 +65,20 @@ STUDY = PROSE.study(
             "rank 1 over rank 16, joint W2",
             2.0,
             reference="moments, rank 16",
+        ),
+        "energy score falls with the rank": falls("energy", "energy score"),
+        "covariance error falls with the rank": falls("covariance_error", "covariance error"),
+        "moment matching finds the variances by frequency": Level(
+            "moments, rank 16", "mode_error", MODES, high=0.1
+        ),
+        "the diagonal likelihood does not find the variances by frequency": Level(
+            "diagonal, rank 16", "mode_error", MODES, low=0.25
+        ),
+        "moment matching keeps frequencies apart": Level(
+            "moments, rank 16", "mode_leak", LEAK, high=0.1
+        ),
+        "the diagonal likelihood mixes frequencies": Level(
+            "diagonal, rank 16", "mode_leak", LEAK, low=0.25
         ),
         **{
             f"reaches the limit at rank {r}": Ratio(
@@ -72,5 +110,8 @@ STUDY = PROSE.study(
     settings=only((HEAT,), smoke=(HEAT,)),
     arms=vary(ARMS),
     draw=figures.draw_ranks,
+    curve_arms=("moments, rank 4", "moments, rank 16", "diagonal, rank 16"),
+    summarise=compare_modes,
+    trace=trace_modes,
     seeds=SEEDS,
 )

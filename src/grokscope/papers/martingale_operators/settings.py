@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,10 +11,11 @@ from typing import Any
 import numpy as np
 
 from grokscope.claims.evidence import ArmRuns, Sample
-from grokscope.claims.judgements import Interest, settle, state_rule
+from grokscope.claims.judgements import Dose, Interest, settle, state_rule, untestable
 from grokscope.claims.prose import Prose
 from grokscope.claims.studies import ScaleName, Setting
 from grokscope.claims.verdicts import Finding, PerSeed
+from grokscope.papers.martingale_operators.evaluation import DEFINITIONS
 from grokscope.spec import FieldSpec, Spec
 
 PROSE = Prose.read(__package__)
@@ -121,11 +123,120 @@ class Ratio:
         below = sample.values(self.reference or self.arm, self.over)
         ratios = np.where((above > 0) & (below > 0), above, np.nan) / below
         remark = f"{np.nanmedian(above):.2g} against {np.nanmedian(below):.2g} in the median"
-        return settle(PerSeed.known(ratios), sample, self.interest, 1.0, remark)
+        read = ((self.arm, self.column), (self.reference or self.arm, self.over))
+        return settle(
+            PerSeed.known(ratios), sample, self.interest, 1.0, remark + say_floor(sample, *read)
+        )
+
+
+RIVALS = re.compile("^(dirac|global|constant|ranked|coarse|oracle|gaussian)_")
+
+
+def say_floor(sample: Sample, *read: tuple[str, str]) -> str:
+    """The distance of a fresh sample of the truth, beside distances of these arms and columns."""
+    found = []
+    for arm, column in read:
+        plain = RIVALS.sub("", column)
+        if plain in DEFINITIONS and f"floor_{plain}" not in (name for _, name in read):
+            floor = middle(sample.arms[arm], f"floor_{plain}")
+            found += [f"{floor:.2g}"] if math.isfinite(floor) else []
+    return f"; sampling floor {' and '.join(dict.fromkeys(found))}" if found else ""
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """A number that is the truth's own, or nearly: seeds have no part in it, so it has neither an
+    interval nor a p-value."""
+
+    arm: str
+    column: str
+    effect: str
+    low: float = -math.inf
+    high: float = math.inf
+    over: str = ""  # what it is divided by
+    regimes: tuple[str, ...] = ()
+
+    @property
+    def interest(self) -> Interest:
+        return self.low, self.high
+
+    def describe(self) -> str:
+        over = f" over {self.over}" if self.over else ""
+        bounds = [f"at least {self.low:g}"] * math.isfinite(self.low)
+        bounds += [f"at most {self.high:g}"] * math.isfinite(self.high)
+        return (
+            f"The {self.effect}: {self.column}{over} of “{self.arm}”. Seeds have no part in it, or "
+            "hardly any, so there is no interval, and it is not counted among the verdicts that "
+            f"chance may make. Supported if it is {' and '.join(bounds)} in every run; "
+            "contradicted if in none."
+        )
+
+    def needs(self, sample: Sample) -> Sequence[str]:
+        return [] if self.regimes and sample.setting.regime not in self.regimes else [self.arm]
+
+    def judge(self, sample: Sample) -> Finding:
+        values = sample.values(self.arm, self.column)
+        values = values / sample.values(self.arm, self.over) if self.over else values
+        known = values[np.isfinite(values)]
+        if 2 * len(known) < len(values):
+            return untestable(f"{len(values) - len(known)} of {len(values)} runs have no number")
+        ends = dict.fromkeys(f"{each:.3g}" for each in (known.min(), known.max()))
+        remark = f"{' to '.join(ends)} in {len(known)} runs"
+        inside = (known >= self.low) & (known <= self.high)
+        if inside.any():
+            return Finding("supported" if inside.all() else "inconclusive", remark=remark)
+        below = bool((known < self.low).all())
+        return Finding("smaller than claimed" if below else "larger than claimed", remark=remark)
+
+
+@dataclass(frozen=True)
+class Slope:
+    """How a ratio of two numbers of a run grows with a dose: the exponent of the power law through
+    the arms of a seed."""
+
+    dose: Dose
+    dose_name: str
+    column: str
+    over: str
+    low: float = -math.inf
+    high: float = math.inf
+
+    @property
+    def interest(self) -> Interest:
+        return self.low, self.high
+
+    @property
+    def effect(self) -> str:
+        return f"exponent of {self.column} over {self.over}"
+
+    def describe(self) -> str:
+        return (
+            f"Least-squares slope of log({self.column} / {self.over}) over the logarithm of "
+            f"{self.dose_name}, over the arms of each seed. Median over seeds with bounds by the "
+            f"sign test. {state_rule(self.low, self.high)}"
+        )
+
+    def needs(self, sample: Sample) -> Sequence[str]:
+        return [name for name, arm in sample.arms.items() if self.dose(arm) is not None]
+
+    def judge(self, sample: Sample) -> Finding:
+        names = self.needs(sample)
+        doses = np.log([self.dose(sample.arms[name]) or math.nan for name in names])
+        ratios = [sample.values(n, self.column) / sample.values(n, self.over) for n in names]
+        around = doses - doses.mean()
+        slopes = around @ np.log(np.stack(ratios)) / (around @ around)
+        return settle(PerSeed.known(slopes), sample, self.interest, 0.0)
 
 
 def middle(arm: ArmRuns, column: str) -> float:
     """Median over the finished runs; NaN if there are none."""
     values = arm.values(column)
     known = values[np.isfinite(values)]
+    return float(np.median(known)) if len(known) else math.nan
+
+
+def typical(arm: ArmRuns, column: str, over: str) -> float:
+    """Median over the seeds of a ratio, as the verdicts have it; NaN if there is none."""
+    ratios = arm.values(column) / arm.values(over)
+    known = ratios[np.isfinite(ratios)]
     return float(np.median(known)) if len(known) else math.nan

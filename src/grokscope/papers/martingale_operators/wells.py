@@ -5,9 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from grokscope.claims.evidence import ArmRuns, Event
-from grokscope.claims.judgements import Level, Trend
+from grokscope.claims.judgements import Trend
 from grokscope.papers.martingale_operators import figures
-from grokscope.papers.martingale_operators.settings import JOINT, PROSE, SEEDS, Ratio, named, vary
+from grokscope.papers.martingale_operators.settings import (
+    JOINT,
+    PROSE,
+    SEEDS,
+    Fixed,
+    Ratio,
+    Slope,
+    named,
+    vary,
+)
 
 TIMES = (0.05, 0.25, 0.5, 1.0, 2.0)
 ARMS: dict[str, dict[str, Any]] = {
@@ -26,15 +35,14 @@ STUDY = PROSE.study(
     "wells",
     {
         "distance grows with time": Trend(time_of, "the time", SATURATION, low=0.3, censored=False),
-        "there are two peaks": Level(
+        "there are two peaks": Fixed(
             "T = 2", "kurtosis", "excess kurtosis of the truth", high=-1.0
         ),
-        "the true moments are not enough": Level(
-            "T = 2",
-            "gaussian_excess",
-            "true Gaussian over the sampling floor",
-            low=3.0,
-            logarithmic=True,
+        "the true moments are not enough": Fixed(
+            "T = 2", "gaussian_excess", "true Gaussian over the sampling floor", low=3.0
+        ),
+        "the head does not fall behind the true moments": Slope(
+            time_of, "the time", "w2", "gaussian_w2", high=0.1
         ),
         "the head is as good as the true moments": Ratio(
             "T = 2", "w2", "gaussian_w2", "the operator over the true Gaussian", high=1.5
