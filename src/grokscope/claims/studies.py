@@ -182,6 +182,7 @@ class Paper:
     """The claims that carry the paper, for readers who have five minutes: each the names of its
     `study` and `claim`, what it `says` in brief, and `why` the verdict is what it is."""
     picture: str = ""  # the study whose figure is shown first
+    brief: bool = False  # one line in the README, without the story
     marks: str = (
         "In every figure a dot is a run that grokked, a triangle one that had not when its budget "
         "ended, a cross one that failed."

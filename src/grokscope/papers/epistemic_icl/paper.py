@@ -76,6 +76,7 @@ PAPER = Paper(
         "intervals are over initial weights and batches, not over splits.",
     ),
     revisions=("None: no test was changed after a run of the studies had been seen.",),
+    brief=True,
     picture="trajectories",
     story=(
         {

@@ -117,6 +117,7 @@ PAPER = Paper(
         "slingshot": "A leap of the loss after the network has fitted or generalised.",
     },
     summarise=summarise,
+    brief=True,
     picture="placement",
     story=(
         {
