@@ -407,7 +407,8 @@ def show_run(run: Run) -> list[RenderableType]:
         parts.append(f"{len(rows)} rows so far, the last at {last}.")
         latest = {n: v for n, v in rows.row(-1, named=True).items() if isinstance(v, float)}
         with contextlib.suppress(StoreError):
-            parts += state_watching(run.provenance["segments"][-1])
+            for segment in run.provenance["segments"][-1:]:
+                parts += state_watching(segment)
         return [*parts, "", _measures("latest measure", latest)]
     parts.append(OutcomeTable([run], [outcome], {run.id: run.id[:8]}))
     if found := phases_of(outcome):

@@ -197,28 +197,27 @@ def disk_sentences(root: Path) -> Iterator[None]:
 
 def read_bytes(path: Path, most: int | None = None) -> bytes:
     """All of a regular file. Devices, pipes and what does not fit into memory are refused."""
-    with _opened(path) as file:
-        size = os.fstat(file.fileno()).st_size
-        if size > (_room() if most is None else most):
-            raise damaged(path, f"{size:,} bytes are too many")
+    with _opened(path, most) as file:
         return file.read()
 
 
 def checksum(path: Path) -> str:
-    """Of a regular file, however large."""
+    """Of a regular file, piece by piece; refused as above, or a sparse one would take for ever."""
     with _opened(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @contextlib.contextmanager
-def _opened(path: Path) -> Iterator[io.BufferedReader]:
+def _opened(path: Path, most: int | None = None) -> Iterator[io.BufferedReader]:
     try:
         # A pipe without a writer must not keep us waiting, hence non-blocking.
         handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
         with open(handle, "rb") as file:
-            mode = os.fstat(handle).st_mode
-            if not stat.S_ISREG(mode):
-                raise damaged(path, f"it is {_what(mode)}, not a file")
+            found = os.fstat(handle)
+            if not stat.S_ISREG(found.st_mode):
+                raise damaged(path, f"it is {_what(found.st_mode)}, not a file")
+            if found.st_size > (_room() if most is None else most):
+                raise damaged(path, f"{found.st_size:,} bytes are too many")
             yield file
     except (OSError, MemoryError) as error:
         raise damaged(path, error) from error
