@@ -18,7 +18,7 @@ from grokscope.papers.epistemic_icl.quantities import NOISES, RULES, SIGNALS, op
 from grokscope.papers.epistemic_icl.settings import BOTH, QUESTIONS, Question
 
 ACCURACIES = {
-    "id_train_accuracy": "none new",
+    "id_train_accuracy": "seen",
     "id_val_accuracy": "new pairs",
     "ood_train_accuracy": "new tasks",
     "ood_val_accuracy": "both",

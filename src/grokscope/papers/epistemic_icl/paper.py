@@ -21,12 +21,12 @@ PAPER = Paper(
     title="Epistemic Uncertainty and Delayed Generalisation in In-Context Learning",
     reference="arXiv 2604.12434",
     summary="A transformer reads triples (x, y, z) with z = a x + b y mod p and must infer the "
-    "hidden (a, b). It first gets the tasks right that it was trained on, and unseen ones much "
-    "later. The paper measures how unsure an approximate posterior over its weights is, and says "
-    "that epistemic uncertainty (EU) peaks before unseen tasks are reached and collapses when they "
-    "are: a signal that needs no labels. Here every network stands beside the optimal predictor, "
-    "which enumerates all tasks. The linear theory and the audit of figure 6 have a page of their "
-    "own, docs/epistemic-icl-theory.md.",
+    "hidden (a, b). In the paper's setting it first gets the tasks right that it was trained on, "
+    "and unseen ones much later. The paper measures how unsure an approximate posterior over its "
+    "weights is, and says that epistemic uncertainty (EU) peaks before unseen tasks are reached "
+    "and collapses when they are: a signal that needs no labels. Here every network stands beside "
+    "the optimal predictor, which enumerates all tasks. The linear theory and the audit of figure "
+    "6 have a page of their own, docs/epistemic-icl-theory.md.",
     studies=tuple(
         module.STUDY for module in (trajectories, diversity, context, noise, decay, alarm)
     ),
@@ -98,8 +98,9 @@ PAPER = Paper(
             "study": "trajectories",
             "claim": "peak first (AdamW, seen pairs)",
             "says": "EU peaks before unseen tasks are reached, and then collapses.",
-            "why": "It rises with accuracy and has not fallen by half when training ends. IVON's "
-            "networks get there so late that a fall could hardly be seen.",
+            "why": "Laplace's EU hardly moves. IVON's rises with accuracy and is largest at the "
+            "end, but its networks get there so late that a fall could hardly be seen. In no run "
+            "does it fall by half, so how high a peak must be does not matter.",
         },
         {
             "study": "alarm",
@@ -107,7 +108,8 @@ PAPER = Paper(
             "says": "EU tells, without labels, that a network is about to generalise.",
             "why": "Its alarm comes when half of the wait is left. No cheap signal has an alarm "
             "that is quiet in runs that never generalise. But EU differs between few and many "
-            "tasks from the start: its level in the first quarter tells as much.",
+            "tasks from the start: its level in the first quarter tells as much. And with Laplace "
+            "it is an alarm on a number that changes by half of itself at most.",
         },
         {
             "study": "context",
