@@ -2,7 +2,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo test lint bench bench-full pages docs notebooks setup clean
+.PHONY: demo picture test lint bench bench-full pages docs notebooks setup clean
 .DEFAULT_GOAL := demo
 
 setup: $(VENV)/.ready
@@ -16,6 +16,12 @@ $(VENV)/.ready: pyproject.toml requirements.lock
 
 demo: setup
 	$(BIN)/grokscope demo
+
+# The README's first picture, and the curves behind the numbers in its caption.
+picture: setup
+	store=$$(mktemp -d) && $(BIN)/grokscope demo --store $$store --page $$store/index.html \
+	&& $(BIN)/grokscope figure --store $$store --where "seed = 1" --kind comparison --out docs/figures/demo.svg \
+	&& $(BIN)/grokscope export --store $$store --where "seed = 1" --curves --parquet results/demo.parquet; rm -r $$store
 
 test: lint
 	$(BIN)/python -m pytest -n 2

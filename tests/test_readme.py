@@ -8,6 +8,7 @@ from pathlib import Path
 import polars as pl
 
 from grokscope import cli
+from grokscope.demo import demo_specs
 from grokscope.draw.charts import KINDS
 
 ROOT = Path(__file__).parent.parent
@@ -38,6 +39,32 @@ def test_the_example_is_python():
     code, _ = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
     compile(code, "README", "exec")
     assert len([line for line in code.splitlines() if line]) <= 8
+
+
+def test_the_caption_and_the_picture_are_of_the_demonstration():
+    table = pl.read_parquet(ROOT / "results" / "demo.parquet").sort("run", "epoch")
+    specs = {spec.id: name for name, spec in demo_specs().items()}
+    curves = {specs[run]: curve for (run,), curve in table.group_by("run")}
+    alone, helped = curves["no prior"], curves["structural prior"]
+
+    def first(curve: pl.DataFrame, column: str, least: float) -> int:
+        return curve.filter(pl.col(column) >= least)["epoch"].min()
+
+    memorised = first(alone, "train_accuracy", 0.99)
+    grokked, sooner = (first(curve, "test_accuracy", 0.95) for curve in (alone, helped))
+    assert first(helped, "train_accuracy", 0.99) <= memorised
+    then = alone.row(by_predicate=pl.col("epoch") == memorised, named=True)
+    assert then["weakest_median"] < 0.25
+    for words in (
+        f"Both memorise within {memorised} epochs",
+        f"get {then['mass_mean']:.0%} of".replace("%", " %"),
+        f"in the worst case {then['weakest_min']:.0%}".replace("%", " %"),
+        f"waits until epoch {grokked:,}",
+        f"groks at {sooner}",
+    ):
+        assert words in README.replace("\n", " ")
+    drawn = (ROOT / "docs/figures/demo.svg").read_text()
+    assert re.findall(r"outcome: grokked: epoch ([\d,]+)", drawn) == [f"{sooner}", f"{grokked:,}"]
 
 
 def test_the_small_gpt2_is_as_its_tables_say():

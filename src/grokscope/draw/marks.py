@@ -86,7 +86,8 @@ def make_legend(labels: Sequence[str], **options: Any) -> alt.Legend:
     widths = [6.8 * len(label) + 36 for label in labels]  # pixels, generously
     wide, half = f"{ROOM} + 40 >= {sum(widths):.0f}", f"{ROOM} + 40 >= {2 * max(widths):.0f}"
     columns = alt.ExprRef(f"{wide} ? {len(labels)} : {half} ? 2 : 1")
-    return alt.Legend(title=None, columns=columns, labelLimit=0, **options)  # no label is cut
+    # No label is cut, and fonts wider than the one that was measured do not touch the next label.
+    return alt.Legend(title=None, columns=columns, labelLimit=0, columnPadding=22, **options)
 
 
 def draw_lines(
