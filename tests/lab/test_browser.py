@@ -15,7 +15,12 @@ import numpy as np
 import pytest
 
 import grokscope as gs
+from grokscope.draw.charts import CHARTS
 from grokscope.lab.server import Lab, make_server
+from grokscope.pages.files import save_chart
+from grokscope.pages.reading import group_runs
+from grokscope.pages.run import write_page
+from grokscope.papers import PAPERS
 
 playwright = pytest.importorskip(
     "playwright.sync_api", reason="the lab's page is tested with playwright (extra `dev`)"
@@ -31,6 +36,7 @@ FLAGS = (
 )
 expect = playwright.expect
 expect.set_options(timeout=180_000)  # the machine may be busy
+PHONE_CHARTS = ("accuracy", "comparison", "attention")
 STORES: dict[str, Path] = {}  # by the link of their lab
 HOSTILE = "<img src=x onerror=\"document.title='owned'\"></script>"
 
@@ -140,6 +146,70 @@ def test_arms_are_compared_with_their_members(page, address, trained) -> None:
     expect(page.locator(".list [role=status]")).to_contain_text("2 runs in 1 arm")
     page.fill("#filter", "prior_kind like (select 1)")
     expect(page.locator(".list .wrong")).to_contain_text("No run has 'select'")
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_click_on_a_line_picks_its_run(page, address, trained, seed) -> None:
+    """Of two seeds every line lies on an edge of the band."""
+    arm = [run for run in trained if run.spec.prior.kind == "none"]
+    first, other = arm[1 - seed], arm[seed]
+    go(page, address, f"#view=runs&runs={first.id},{other.id}&focus={first.id}")
+    plot = page.locator(".plots .u-over").first
+    expect(plot).to_be_visible()
+    curve = other.curve
+    row = int((curve["test_accuracy"] - first.curve["test_accuracy"]).abs().arg_max())
+    plot.scroll_into_view_if_needed()
+    box = plot.bounding_box()
+    x = box["width"] * curve["epoch"][row] / curve["epoch"][-1]
+    y = box["height"] * (1 - curve["test_accuracy"][row] / 1.03)  # the top of shares
+    plot.hover(position={"x": x, "y": y})
+    expect(page.locator(".plots .reading").first).to_contain_text(f"seed {other.spec.seed}: ")
+    assert plot.bounding_box() == box  # it has not moved from under the cursor
+    plot.click(position={"x": x, "y": y})
+    expect(page.locator(".kicker").first).to_contain_text(other.id[:8])
+    assert f"focus={other.id}" in page.url
+
+
+def test_the_same_run_with_another_seed(page, address, trained) -> None:
+    go(page, address, f"#view=runs&runs={trained[2].id}")
+    page.click("#again")
+    expect(page.locator("[name='seed']")).to_have_value("2")
+    expect(page.locator("[name='prior.kind']")).to_have_value("oracle")
+    expect(page.locator("#answer")).to_contain_text("1 run, to train")
+
+
+def test_an_observed_model_appears_while_it_trains(page, address, monkeypatch) -> None:
+    torch = pytest.importorskip("torch", reason="the bridge needs the extra `torch`")
+    from grokscope.bridge import observer as bridge
+
+    class Reader(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.embed = torch.nn.Embedding(7, 8)
+            self.attention = torch.nn.MultiheadAttention(8, 1, batch_first=True)
+            self.readout = torch.nn.Linear(8, 7)
+
+        def forward(self, tokens):
+            x = self.embed(tokens)
+            return self.readout(self.attention(x, x, x, need_weights=False)[0][:, -1])
+
+    monkeypatch.setattr(bridge, "WRITE_SECONDS", 0.0)  # every row at once
+    tokens = torch.randint(7, (32, 3))
+    batch, model = (tokens, tokens[:, 0]), Reader()
+    optimiser = torch.optim.AdamW(model.parameters(), lr=0.1)
+    store = STORES[address]
+    with bridge.Observer(model, "mine", informative=[0], every=1, store=store) as observer:
+        for step in range(40):
+            observer.step(step, batch)
+            optimiser.zero_grad()
+            torch.nn.functional.cross_entropy(model(tokens), batch[1]).backward()
+            optimiser.step()
+            if step == 20:
+                go(page, address, f"#view=runs&runs={observer.run.id}")
+                expect(page.locator(".kicker .status").first).to_have_text("under way")
+                expect(page.locator(".plots")).to_have_attribute("data-rows", "21")
+    expect(page.locator(".kicker .status").first).to_have_text("finished")
+    expect(page.locator(".plots")).to_have_attribute("data-rows", "40")
 
 
 def test_two_pages_see_the_same_news(browser, page, address, trained) -> None:
@@ -274,6 +344,33 @@ def test_a_phone_shows_everything_in_its_width(page, address, trained, view) -> 
     go(page, address, view.replace("{run}", trained[0].id).replace("{both}", both))
     expect(page.locator("#headline, #start").first).to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth") <= 420
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory, trained) -> dict[str, Path]:
+    """Pages that are files: figures of runs, a report, the papers."""
+    folder = tmp_path_factory.mktemp("files")
+    arms = group_runs(trained)
+    drawn = {kind: save_chart(CHARTS[kind](arms), folder / f"{kind}.html") for kind in PHONE_CHARTS}
+    report = write_page(folder / "report.html", arms, title="Two arms")
+    docs = Path(__file__).parent.parent.parent / "docs"
+    return {**drawn, "report": report, **{name: docs / f"{name}.html" for name in PAPERS}}
+
+
+@pytest.mark.parametrize("name", [*PHONE_CHARTS, "report", *PAPERS])
+def test_a_file_fits_a_phone_and_follows_dark_mode(browser, files, name) -> None:
+    context = browser.new_context(viewport={"width": 420, "height": 800}, offline=True)
+    page = context.new_page()
+    shades = {}
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        page.goto(files[name].as_uri())
+        expect(page.locator("svg, canvas").first).to_be_visible()
+        assert page.evaluate("document.documentElement.scrollWidth") <= 420
+        shade = "getComputedStyle(document.body).backgroundColor.match(/[0-9]+/g).map(Number)"
+        shades[scheme] = sum(page.evaluate(shade)[:3]) / 3
+    assert shades["dark"] < 64 < 192 < shades["light"]
+    context.close()
 
 
 def test_keys_do_what_they_say(page, address, trained) -> None:

@@ -7,10 +7,12 @@ import json
 import os
 import shlex
 import struct
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
 
+import httpx
 import numpy as np
 import pytest
 from starlette.testclient import TestClient
@@ -332,6 +334,27 @@ def test_an_order_stops_one_run_and_trains_the_others(orders, store, small) -> N
     alone = gs.train(other, store.root.parent / "other", processes=1)[0]
     for name, array in alone.weights().items():
         np.testing.assert_array_equal(array, store.find(other).weights()[name])
+
+
+def test_killing_the_server_harms_no_run(orders, store, small) -> None:
+    """The order is carried out by a process of its own."""
+    command = [sys.executable, "-m", "grokscope", "lab", "--no-open", "--port", "0"]
+    command += ["--store", str(store.root)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        link = server.stdout.readline().split()[-1]
+        home = link.partition("/?")[0]
+        with httpx.Client(base_url=home, headers={"Origin": home}, timeout=120) as visitor:
+            visitor.get(link, follow_redirects=True).raise_for_status()
+            changes = {name: str(value) for name, value in small.changed().items()}
+            wish = {"changes": {**changes, "seed": "7"}}
+            answer = visitor.post("/api/start", json=wish).raise_for_status().json()
+        server.kill()
+    assert set(orders.under_way()) == set(answer["runs"])
+    wait_for(lambda: store.get(answer["runs"][0]).ended)
+    assert store.get(answer["runs"][0]).status == "finished"
+    wait_for(lambda: not orders.under_way())
+    alone = gs.train(small.replace(seed=7), store.root.parent / "other", processes=1)[0]
+    assert store.get(alone.id).curve.equals(alone.curve)
 
 
 def test_a_foreman_may_take_long_to_get_up(orders, store, small, tmp_path, monkeypatch) -> None:

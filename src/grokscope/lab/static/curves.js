@@ -116,6 +116,8 @@ class Plot {
     this.chart?.destroy();
     this.series = series;
     const axis = { stroke: colour("soft"), grid: { stroke: colour("line"), width: 1 }, ticks: { show: false }, font: "11px system-ui, sans-serif" };
+    // The edges of a band lie on its members' lines; the members are what one points at.
+    const dist = (_, index, __, line, cursor) => (series[index].band ? Infinity : line - cursor);
     this.chart = new uPlot({
       width: Math.max(this.place.clientWidth, 200), height: HEIGHT, padding: [8, 16, 0, 0],
       series, bands, legend: { show: false },
@@ -127,7 +129,7 @@ class Plot {
         { ...axis, size: 26, values: (_, ticks) => ticks.map((tick) => (tick === null ? null : whole(tick))) },
         { ...axis, size: 44, values: (_, ticks) => ticks.map((tick) => (tick === null ? null : this.plot.share ? percent(tick) : brief(tick))) },
       ],
-      cursor: { sync: { key: together.key }, focus: { prox: this.single ? -1 : 18 }, points: { size: 6 }, drag: { x: true, y: false } },
+      cursor: { sync: { key: together.key }, focus: { prox: this.single ? -1 : 18, dist }, points: { size: 6 }, drag: { x: true, y: false } },
       focus: { alpha: this.single ? 1 : 0.3 },
       hooks: {
         drawClear: [(chart) => this.drawUnder(chart)],

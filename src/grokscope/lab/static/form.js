@@ -18,7 +18,8 @@ export async function showForm(place, about) {
   const text = (value) => (Array.isArray(value) ? value.join(" ") : String(value ?? ""));
   const start = Object.fromEntries(fields.map((field) => [field.name, text(base.values[field.name] ?? field.default)]));
   const now = { ...start };
-  if (state.from && state.fork) Object.assign(now, { "fork.parent": state.from, "fork.epoch": state.fork }, JSON.parse(state.set || "{}"));
+  if (state.from && state.fork) Object.assign(now, { "fork.parent": state.from, "fork.epoch": state.fork });
+  if (state.from) Object.assign(now, JSON.parse(state.set || "{}"));
   const rows = new Map();
   const answer = h("div", { id: "answer", role: "status" });
   const over = h("input", { id: "over", placeholder: "seed=0..4 prior.strength=0.1,1,10", spellcheck: "false", maxlength: "2000", oninput: () => check() });

@@ -164,11 +164,17 @@ function actions(run, status) {
     status === "stopped" && run.trained && h("button", { id: "resume", class: "strong", onclick: act("resume") }, "Resume"),
     status === "running" && !run.ours && h("span", { class: "soft small" }, "Started elsewhere; stop it there."),
     run.trained && h("a", { class: "button", id: "clone", href: `#view=new&from=${run.run}` }, "Clone with changes"),
+    run.trained && h("button", { id: "again", title: "The same run with the next seed", onclick: () => anotherSeed(run) }, "Another seed"),
     run.trained && "fork.parent" in run.fields && run.rows > 0 && h("button", { id: "fork", title: "Change something from the slider's moment on", onclick: () => forkAt(run, {}) }, "Fork here"),
     run.trained && status === "finished" && run.times.grokked === null && run.arm.length > 1 && h("button", { id: "autopsy", onclick: () => showAutopsy(run) }, "Why did it not grok?"),
     run.arm.length > 1 && h("button", { onclick: () => change({ runs: run.arm }) }, `All ${run.arm.length} seeds`),
     h("button", { id: "share", onclick: shareView }, "Share as a file"),
     figureMenu()];
+}
+
+function anotherSeed(run) {
+  const seeds = [run.seed, ...run.arm.map((member) => lineOf(member)?.seed ?? 0)];
+  change({ view: "new", from: run.run, fork: "", set: JSON.stringify({ seed: String(Math.max(...seeds) + 1) }) });
 }
 
 // The form of a fork at the row where the slider stands.
