@@ -4,6 +4,8 @@ import { fill, h, notify, plural } from "./dom.js";
 import { ask } from "./source.js";
 import { change, state } from "./state.js";
 
+const MOST_SHOWN = 60; // runs of one view
+
 export async function showPapers(place) {
   try {
     const papers = await ask("papers");
@@ -33,6 +35,7 @@ function showStudy(paper, study) {
       if (event.target.open && !event.target.querySelector("img")) event.target.append(h("img", { src: `/api/papers/${paper.name}/${study.name}-${scale}.svg`, alt: `${study.title} (${scale})` }));
     } }, h("summary", { class: "soft" }, `Figure, ${scale} scale`))),
     judged.length === 0 && h("p", { class: "soft" }, "Not run yet."),
+    !study.claims.every((claim) => claim.verdicts.every(({ runs, all }) => runs.length === all)) && h("p", { class: "soft small" }, "To train what this store lacks: ", h("code", {}, `grokscope reproduce ${paper.name} ${study.name}`)),
     judged.map((claim) => h("div", { class: "claim" }, h("p", {}, claim.sentence),
       h("ul", {}, claim.verdicts.map((verdict) => h("li", {},
         h("span", { class: `chip ${verdict.ruling.replace(" ", "-")}` }, verdict.ruling), h("b", {}, verdict.where), " ",
@@ -42,6 +45,7 @@ function showStudy(paper, study) {
 function behind(verdict) {
   const { runs, all } = verdict;
   if (!runs.length) return h("span", { class: "soft small" }, `${plural(all, "run")}, none in this store`);
-  return h("button", { class: "quiet small", onclick: () => change({ view: "runs", runs: runs.slice(0, 60), focus: runs[0], where: "", at: "" }) },
-    `${runs.length} of ${plural(all, "run")} here ›`);
+  const shown = runs.slice(0, MOST_SHOWN);
+  const words = `${shown.length < runs.length ? `The first ${shown.length} of ` : ""}${runs.length} of ${plural(all, "run")} here ›`;
+  return h("button", { class: "quiet small", onclick: () => change({ view: "runs", runs: shown, focus: runs[0], where: "", at: "" }) }, words);
 }
