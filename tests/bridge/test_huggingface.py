@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -151,3 +157,80 @@ def test_a_mask_by_name(store):
     with torch.no_grad():
         own = torch.stack(model(**given, output_attentions=True).attentions)
     assert row["attention"] == pytest.approx(own[..., -1, :].mean(dim=(0, 1, 2)).numpy(), abs=1e-6)
+
+
+PROCESS = """
+import json, os, sys
+from pathlib import Path
+import torch, transformers
+from accelerate import Accelerator
+from grokscope.bridge import GrokscopeCallback, Observer, StructuralPrior
+from test_huggingface import flat, train
+home, store = Path(sys.argv[1]), sys.argv[2]
+sizes = dict(vocab_size=20, n_positions=16, n_embd=16, n_layer=2, n_head=2)
+tokens = torch.arange(54).view(6, 9) % 20
+batch = {"input_ids": tokens, "labels": tokens}
+told = {"rows": [], "runs": [], "ends": []}
+def make():
+    torch.manual_seed(0)
+    return transformers.GPT2LMHeadModel(transformers.GPT2Config(**sizes))
+def note(model, observer=None):
+    told["ends"].append(flat(model).tolist())
+    if observer is not None:
+        told["rows"].append(len(observer.rows))
+        told["runs"].append(observer.run is not None)
+options = {"per_device_train_batch_size": 3, "max_steps": 5, "ddp_backend": "gloo"}
+for watched in (False, True):
+    model = make()
+    prior = StructuralPrior(model, query=-2, informative=[0, 2])
+    observer = None
+    if watched:
+        observer = Observer(model, "Trainer", every=2, train=batch, store=store, strict=True)
+    train(model, batch, [GrokscopeCallback(observer, prior)], home, **options)
+    note(model, observer)
+accelerator = Accelerator(cpu=True)
+model = make()
+model, optimiser = accelerator.prepare(model, torch.optim.AdamW(model.parameters(), 1e-2))
+observer = Observer(
+    model, "Accelerate", every=2, optimizer=optimiser, store=store, strict=True
+)
+for step in range(5):
+    observer.step(step, batch)
+    optimiser.zero_grad()
+    accelerator.backward(model(**batch).loss)
+    optimiser.step()
+observer.finish()
+note(model, observer)
+assert accelerator.num_processes == torch.distributed.get_world_size() == 2
+torch.distributed.destroy_process_group()
+(home / f"{os.environ['RANK']}.json").write_text(json.dumps(told))
+"""
+
+
+def test_two_processes(tmp_path, store):
+    """Under torchrun: the first measures, the second does nothing, and both train to the same
+    weights as if nobody watched. With Accelerate, too."""
+    script = tmp_path / "script.py"
+    script.write_text(PROCESS)
+    here = ["--standalone", "--local-addr", "127.0.0.1", "--nproc-per-node", "2"]
+    path = os.pathsep.join([str(Path(__file__).parent), *sys.path])
+    done = subprocess.run(
+        [sys.executable, "-m", "torch.distributed.run", *here, script, tmp_path, store.root],
+        env={**os.environ, "PYTHONPATH": path, "GLOO_SOCKET_IFNAME": "lo"},
+        capture_output=True,
+        text=True,
+        timeout=400,
+    )
+    assert done.returncode == 0, done.stderr
+    first, second = (json.loads((tmp_path / f"{rank}.json").read_text()) for rank in (0, 1))
+    assert (first["rows"], first["runs"]) == ([4, 3], [True, True])
+    assert (second["rows"], second["runs"]) == ([0, 0], [False, False])
+    assert first["ends"] == second["ends"]
+    unwatched, watched, accelerated = first["ends"]
+    assert unwatched == watched != accelerated
+    runs = {run.about.name: run for run in store.runs()}
+    assert len(store.runs()) == len(runs) == 2
+    assert runs["Trainer"].curve["epoch"].to_list() == [0, 2, 4, 5]
+    assert runs["Accelerate"].curve["epoch"].to_list() == [0, 2, 4]
+    assert {run.status for run in runs.values()} == {"finished"}
+    assert runs["Accelerate"].about.optimiser.kind == "adamw"

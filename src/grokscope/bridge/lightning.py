@@ -6,12 +6,20 @@ plain loop: `with prior: ...` and `loss + prior.penalty(self.global_step, batch)
 
 from __future__ import annotations
 
+import importlib
+import sys
+from importlib.util import find_spec
 from typing import Any
 
 import torch
-from pytorch_lightning import Callback
 
 from grokscope.bridge.observer import Observer
+
+# The same library has two names, and its Trainer wants callbacks of its own.
+_OTHER = "lightning.pytorch" in sys.modules or not find_spec("pytorch_lightning")
+Callback: Any = importlib.import_module(
+    "lightning.pytorch" if _OTHER else "pytorch_lightning"
+).Callback
 
 
 class LightningObserver(Callback):

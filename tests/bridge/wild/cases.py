@@ -41,6 +41,7 @@ class Case:
     options: str = "informative=[0, 2], test=held_out"
     read: str = ""  # what is read, in the user's terms
     needs: str = ""  # a package
+    train: Callable[..., None] | None = None  # its own loop, as (model, batch, observer, steps)
 
     @property
     def first_line(self) -> str:
@@ -227,6 +228,44 @@ def in_the_lens(model: nn.Module, batch: Any) -> dict[str, Tensor]:
     return {f"blocks.{i}.attn": cache[f"blocks.{i}.attn.hook_pattern"] for i in range(2)}
 
 
+def make_lightning() -> nn.Module:
+    """As in openai/grok, whose model is inside a LightningModule."""
+    from pytorch_lightning import LightningModule
+
+    class Trainable(LightningModule):
+        def __init__(self) -> None:
+            super().__init__()
+            self.transformer = styles.OpenAIGrok()
+
+        def forward(self, *args: Any, **kwargs: Any) -> Any:
+            return self.transformer(*args, **kwargs)
+
+        def training_step(self, batch: Any, index: int) -> Tensor:
+            return nn.functional.cross_entropy(self(batch[0])[0][:, -1], batch[1])
+
+        def configure_optimizers(self) -> Any:
+            return torch.optim.AdamW(self.parameters(), 1e-2)
+
+    return Trainable()
+
+
+def fit(module: nn.Module, batch: Any, observer: Any, steps: int, **options: Any) -> None:
+    """A Lightning Trainer, watched if there is an observer."""
+    from pytorch_lightning import Trainer
+
+    from grokscope.bridge import LightningObserver
+
+    quiet = ("logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary")
+    trainer = Trainer(
+        max_steps=steps,
+        accelerator="cpu",
+        callbacks=[LightningObserver(observer)] if observer else [],
+        **dict.fromkeys(quiet, False),
+        **options,
+    )
+    trainer.fit(module, torch.utils.data.DataLoader([batch] * 40, batch_size=None))
+
+
 CASES = {
     "nanogpt": Case(
         "nanoGPT without flash attention",
@@ -363,6 +402,16 @@ CASES = {
         options="informative=[0, 2], test=held_out, offset=3",
         read="each `attn_layers.layers.N.1.attend`; memory is no position",
         needs="x_transformers",
+    ),
+    "lightning": Case(
+        "PyTorch Lightning, `LightningModule`",
+        make_lightning,
+        answered,
+        kept,
+        read="each `transformer.attn_heads.N`, the model inside; in place of the other two lines, "
+        "`Trainer(callbacks=[LightningObserver(observer)])`",
+        needs="pytorch_lightning",
+        train=fit,
     ),
 }
 

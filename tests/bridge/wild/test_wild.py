@@ -1,7 +1,7 @@
 """Other people's code: three lines each, the model's own weights to 1e-6, and no trace in training.
 
 What is re-created here follows the published code in how it computes attention; transformers,
-TransformerLens, x-transformers, timm and PEFT are the packages themselves.
+TransformerLens, x-transformers, timm, PEFT and Lightning are the packages themselves.
 """
 
 from __future__ import annotations
@@ -64,15 +64,31 @@ def loss_of(case, model, batch):
     return torch.nn.functional.cross_entropy(last, labels)
 
 
+def train(case, model, batch, observer, steps):
+    """In the case's own loop or in a plain one, watched if there is an observer."""
+    if case.train is not None:
+        return case.train(model, batch, observer, steps)
+    optimiser = torch.optim.AdamW(model.parameters(), 1e-2)
+    for step in range(steps):
+        if observer:
+            observer.step(step, batch)
+        optimiser.zero_grad()
+        loss_of(case, model, batch).backward()
+        optimiser.step()
+    return observer and observer.finish()
+
+
 def test_three_lines(case, store):
     """The rows are those of the model's own weights, and its own loss."""
     model, batch = differ(case.make()), case.batch()
     names = {"Observer": Observer, "model": model, "held_out": batch, "store": store}
     exec(case.first_line.replace("test=", "store=store, test="), names)
-    observer = names["observer"]
-    row = observer.step(0, batch)
-    observer.finish()
-    own = weights_of(case, model, batch)
+    observer, own = names["observer"], weights_of(case, model, batch)
+    with torch.no_grad():
+        loss = loss_of(case, model, batch).item()
+    train(case, model.train(), batch, observer, 1)
+    assert store.runs()[0].status == "finished"
+    row = observer.rows[0]
     assert list(own) == observer.layers
     told = re.escape(re.findall("`([^`]*)`", case.read)[0]).replace("N", r"\d+")
     assert all(re.search(f"(^|\\.){told}$", name) for name in observer.layers)
@@ -80,8 +96,7 @@ def test_three_lines(case, store):
     pooled = torch.stack([w.flatten(1, -3) if w.dim() == 4 else w[:, None] for w in own.values()])
     pooled = pooled[..., place, :].mean(dim=(0, 2)).mean(dim=0)
     np.testing.assert_allclose(row["attention"], pooled, atol=1e-6)
-    with torch.no_grad():
-        assert row["train_loss"] == pytest.approx(loss_of(case, model, batch).item(), rel=1e-5)
+    assert row["train_loss"] == pytest.approx(loss, rel=1e-5)
     assert row["logit_gradient_mean"] > 0
     if observer.selection.informative:
         offset = observer.selection.offset or 0
@@ -105,18 +120,12 @@ def test_training_is_the_same_watched_or_not(case, store):
     for watched in (False, True):
         torch.manual_seed(0)
         model = differ(case.make()).train()
-        optimiser = torch.optim.AdamW(model.parameters(), 1e-2)
         options = eval(f"dict({case.options})", {"held_out": batch})
         observer = Observer(model, "run", every=1, store=store, **options)
         torch.manual_seed(1)
         random.seed(1)
         np.random.seed(1)
-        for step in range(3):
-            if watched:
-                observer.step(step, batch)
-            optimiser.zero_grad()
-            loss_of(case, model, batch).backward()
-            optimiser.step()
+        train(case, model, batch, observer if watched else None, 3)
         drawn = [torch.rand(1), torch.tensor([random.random(), np.random.rand()])]
         ends.append(torch.cat([p.detach().flatten() for p in model.parameters()] + drawn))
     assert torch.equal(*ends)
@@ -126,19 +135,20 @@ def test_the_table_in_the_guide():
     assert render() in GUIDE.read_text()
 
 
-def test_extra_keys_are_refused_without_an_offset(store):
+@pytest.mark.parametrize("name", ["x-transformers-memory", "x-transformers-tokens", "peft-prefix"])
+def test_extra_keys_are_refused_without_an_offset(name, store):
     """Observer and prior; at present lengths they would read the wrong positions."""
-    pytest.importorskip("x_transformers")
-    for name in ("x-transformers-memory", "x-transformers-tokens"):
-        model, batch = CASES[name].make(), CASES[name].batch()
-        sentence = "looks at [89] positions, but the sequences have 6: .* Say offset=k"
-        with pytest.raises(CaptureError, match=sentence):
-            Observer(model, "run", informative=[0, 2], store=store).measure(0, batch)
-        prior = StructuralPrior(model, informative=[0, 2])
-        with prior:
-            model(batch[0])
-        with pytest.raises(CaptureError, match=sentence):
-            prior.penalty(0)
+    case = CASES[name]
+    pytest.importorskip(case.needs)
+    model, batch = case.make(), case.batch()
+    sentence = "looks at [89] positions, but the sequences have 6: .* Say offset=k"
+    with pytest.raises(CaptureError, match=sentence):
+        Observer(model, "run", query=-2, informative=[0, 2], store=store).measure(0, batch)
+    prior = StructuralPrior(model, query=-2, informative=[0, 2])
+    with prior:
+        run_model(model, batch)
+    with pytest.raises(CaptureError, match=sentence):
+        prior.penalty(0)
 
 
 def test_an_encoder_and_a_decoder_are_not_mixed(store):
