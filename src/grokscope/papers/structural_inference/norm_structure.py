@@ -90,8 +90,9 @@ def read(evidence: Evidence) -> str:
     )
     if clear:
         text += (
-            " With the oracle's prior and within the budget, decay on the other weights was "
-            "necessary and sufficient; the norm of the MLP decided when, not whether."
+            " At these norms, with the oracle's prior and within the budget, decay on the other "
+            "weights was necessary and sufficient. Smaller norms are tried in “Is there a norm that "
+            "suffices?”."
         )
     return text
 
@@ -117,6 +118,7 @@ STUDY = PROSE.study(
         "too large a norm": few(arm(OUTSIDE, "oracle"), control=arm(INSIDE, "oracle")),
         "query-key control": few(QUERY_KEY, control=arm(MATCHED, "no prior")),
     },
+    numbers={"SHELL": SHELL["laptop"]},
     settings=only(smoke=("noise",), paper=("bottleneck",)),
     arms=arms,
     draw=figures.draw_outcomes,
