@@ -57,8 +57,12 @@ def default_of(cls: Any) -> Any:
 
 
 @cache  # every spec that is read asks some hundred times
-def is_section(hint: Any) -> bool:
+def _is_section(hint: Any) -> bool:
     return isinstance(hint, type) and dataclasses.is_dataclass(hint)
+
+
+def is_section(hint: Any) -> bool:
+    return _is_section(hint)
 
 
 # Reading
