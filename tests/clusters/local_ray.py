@@ -1,15 +1,17 @@
-"""A real Ray cluster on this machine, a head and two nodes on 127.0.0.1, by hand:
+"""A real Ray cluster on this machine, a head and two nodes, by hand:
 
     python -m clusters.local_ray              (in the directory tests; needs the extra `ray`)
 
 Trains runs on it while a worker process, a node, the driver and the head are killed, and compares
-with training alone. Ray keeps nothing of a head that is killed, so it comes back empty.
+with training alone. Ray keeps nothing of a head that is killed, so it comes back empty. Ray may use
+the machine's own address where it is told 127.0.0.1, so the cluster has a token that is made here.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import shutil
 import subprocess
 import sys
@@ -24,6 +26,7 @@ from clusters.local_slurm import children, free_port
 
 # The machine may be busy with other things.
 PATIENCE = {"RAY_raylet_start_wait_time_s": "300", "RAY_health_check_failure_threshold": "20"}
+RAY = str(Path(sys.executable).parent / "ray")
 SECONDS = 600.0  # for anything to happen
 
 
@@ -40,31 +43,21 @@ class Cluster:
         return f"127.0.0.1:{self.port}"
 
     def start_head(self) -> None:
-        self._start(
-            "head", "--head", f"--port={self.port}", "--num-cpus=0", f"--temp-dir={self.folder}/ray"
-        )
-        wait_for(lambda: self._is_up(), "the head")
+        place = [f"--port={self.port}", f"--temp-dir={self.folder}/ray"]
+        self._start("head", "--head", "--num-cpus=0", "--include-dashboard=false", *place)
 
     def start_node(self, name: str) -> None:
         self._start(name, f"--address={self.address}", "--num-cpus=1")
 
     def _start(self, name: str, *options: str) -> None:
-        command = [
-            str(Path(sys.executable).parent / "ray"),
-            "start",
-            "--block",
-            "--disable-usage-stats",
-        ]
-        command += ["--node-ip-address=127.0.0.1", "--include-dashboard=false"]
+        command = [RAY, "start", "--block", "--disable-usage-stats", "--node-ip-address=127.0.0.1"]
         command += ["--min-worker-port=0", "--max-worker-port=0", "--object-store-memory=80000000"]
-        log = open(self.folder / f"{name}.out", "ab")  # noqa: SIM115
-        self.parts[name] = subprocess.Popen([*command, *options], stdout=log, stderr=log)
-
-    def _is_up(self) -> bool:
-        command = [str(Path(sys.executable).parent / "ray"), "health-check"]
-        return not subprocess.run(
-            [*command, f"--address={self.address}"], capture_output=True
-        ).returncode
+        log = self.folder / f"{name}.out"
+        with open(log, "wb") as file:
+            started = subprocess.Popen([*command, *options], stdout=file, stderr=file)
+        self.parts[name] = started
+        up = b"Ray runtime started"
+        wait_for(lambda: up in log.read_bytes() or started.poll() is not None, name)
 
     def kill(self, name: str) -> None:
         """All processes of a node, at once."""
@@ -140,8 +133,8 @@ def drive(address: str, root: str, log: str) -> None:
 
 
 def main() -> None:
-    os.environ |= PATIENCE
-    if not shutil.which(str(Path(sys.executable).parent / "ray")):
+    os.environ |= {**PATIENCE, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+    if not shutil.which(RAY):
         sys.exit("There is no ray; install the extra `ray`.")
     began = time.monotonic()
 
@@ -166,6 +159,8 @@ def main() -> None:
                 drive_on()
             since = len(drivers[-1].told())
             wait_for(lambda: drivers[-1].advances(since), "runs to advance")
+            if drivers[-1].process.poll() is not None:
+                say(f"the driver has ended with code {drivers[-1].process.returncode} before this:")
             how()
             say(f"{what}; {ended()} of 8 runs had ended")
 
