@@ -305,7 +305,7 @@ def test_listing_loads_little(root):
     command = [sys.executable, "-c", code, "runs", "--store", str(root)]
     loaded = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
     assert "grokscope.terminal" in loaded
-    assert not {"numpy", "jaxtyping", "grokscope.engine", "jax"} & set(loaded)
+    assert not {"numpy", "jaxtyping", "typeguard", "grokscope.engine", "jax"} & set(loaded)
 
 
 def test_several_list_while_runs_come_and_go(root, tmp_path):

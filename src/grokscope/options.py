@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Optional
 
 import tyro
 from tyro.conf import Positional, arg
@@ -14,7 +14,8 @@ from grokscope.spec import RunSpec
 
 @dataclass(kw_only=True)
 class InStore:
-    store: Path | None = None
+    # Not `Path | None`: for that tyro imports typeguard, which takes a tenth of a second.
+    store: Optional[Path] = None  # noqa: UP045
     """The store of runs. Default: $GROKSCOPE_STORE; else `store` in the nearest grokscope.toml,
     here or above, or in ~/.config/grokscope; else ./runs."""
 
@@ -122,7 +123,7 @@ class Runs(InStore):
     """Column to sort by, such as test_accuracy."""
     reverse: bool = False
     """Largest first."""
-    limit: int | None = None
+    limit: Optional[int] = None  # noqa: UP045
     """At most so many runs; a table shows the 50 newest unless told otherwise."""
     sql: str = ""
     """A whole query over the tables `runs` and `curves`."""

@@ -224,6 +224,21 @@ def test_batches_are_of_equal_form_and_length(tiny):
     assert len(make_batches(specs, seconds=1e-9, workers=1)) == len(specs)
 
 
+def test_small_batches_are_of_short_runs(tiny):
+    """They come last: nobody should wait for a long run then, nor for several short ones."""
+    short = gs.sweep(tiny, {"seed": range(200)})
+    epochs = 10 * tiny.training.epochs
+    long = gs.sweep(
+        tiny.replace(**{"model.width": 16, "training.epochs": epochs}), {"seed": range(8)}
+    )
+    assert sum(map(estimate_seconds, long)) < sum(map(estimate_seconds, short))
+    batches = make_batches([*short, *long], seconds=1e9, workers=4)
+    first, last = batches[0], batches[-1]
+    assert first[0] in long
+    assert len(last) == 1
+    assert last[0] in short
+
+
 class Ears:
     def __init__(self):
         self.hear, self.lines = self, []

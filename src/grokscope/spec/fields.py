@@ -56,8 +56,13 @@ def default_of(cls: Any) -> Any:
     return _default_of(cls)
 
 
-def is_section(hint: Any) -> bool:
+@cache  # every spec that is read asks some hundred times
+def _is_section(hint: Any) -> bool:
     return isinstance(hint, type) and dataclasses.is_dataclass(hint)
+
+
+def is_section(hint: Any) -> bool:
+    return _is_section(hint)
 
 
 # Reading
@@ -128,7 +133,7 @@ def to_dict(spec: Any) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    if dataclasses.is_dataclass(value):
+    if is_section(type(value)):
         return to_dict(value)
     return dict(value) if isinstance(value, Mapping) else value
 
@@ -139,7 +144,7 @@ def differences(spec: Any, default: Any = None) -> dict[str, Any]:
     result: dict[str, Any] = {}
     for item in dataclasses.fields(spec):
         value, standard = getattr(spec, item.name), getattr(default, item.name)
-        if dataclasses.is_dataclass(value):
+        if is_section(type(value)):
             if inner := differences(value, standard):
                 result[item.name] = inner
         elif value != standard:
@@ -161,7 +166,7 @@ def idle_fields(section: Any, where: str = "") -> dict[str, str]:
     found: dict[str, str] = {}
     for item in dataclasses.fields(section):
         value = getattr(section, item.name)
-        if dataclasses.is_dataclass(value):
+        if is_section(type(value)):
             found |= idle_fields(value, f"{where}{item.name}.")
         elif "only" in item.metadata and section.kind not in item.metadata["only"]:
             found[where + item.name] = f"{where}kind is {section.kind}"

@@ -28,12 +28,13 @@ CURVE, WEIGHTS, RESUME = "curve.parquet", "weights.safetensors", "resume.safeten
 MEMORY = "memory.safetensors"
 SPEC, OUTCOME, PROVENANCE = "spec.json", "outcome.json", "provenance.json"
 SNAPSHOTS, PROBES = "snapshots", "probes"
+DIGITS = frozenset("0123456789abcdef")
 SHOWN = ("train_accuracy", "test_accuracy", "structure_share")  # last measures, in notebooks
 
 
 def is_id(name: str) -> bool:
     """May a directory of this name be a run?"""
-    return len(name) == 16 and all(c in "0123456789abcdef" for c in name)
+    return len(name) == 16 and DIGITS.issuperset(name)
 
 
 class Run:

@@ -144,7 +144,10 @@ class Store:
         newest last."""
         import polars as pl
 
-        seen = self._index.frame.filter(pl.col("run").is_in(list(names)))
+        asked = pl.col("run").is_in(pl.Series(names, dtype=pl.String).implode())
+        seen = self._index.frame.select("run", WRITTEN).filter(
+            asked
+        )  # not all columns: they are many
         when = pl.when(pl.col(WRITTEN) == 0).then(2**62).otherwise(pl.col(WRITTEN))
         return [self._run(name) for name in seen.sort(when, "run")["run"].tail(count)]
 

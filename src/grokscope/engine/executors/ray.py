@@ -14,7 +14,6 @@ import os
 import secrets
 import tempfile
 import time
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -184,25 +183,22 @@ class Ray:
 def make_batches(specs: Sequence[Spec], seconds: float, workers: int) -> list[list[Spec]]:
     """Runs of equal form, which share a compiled program, in batches that are estimated to take at
     most so long, the largest first. They become smaller as less is left, down to single runs:
-    estimates are rough, and nobody should wait for another's last batch."""
+    estimates are rough, and nobody should wait for another's last batch. The longest runs are
+    placed first, whatever their form, so what is left for the small batches are short runs."""
     from grokscope.engine.planning import estimate_seconds  # which plans for executors
 
-    forms: dict[str, list[tuple[float, Spec]]] = defaultdict(list)
-    for spec in specs:
-        forms[spec.family()].append((estimate_seconds(spec), spec))
-    left = sum(each for some in forms.values() for each, _ in some)
-    batches: list[tuple[float, list[Spec]]] = []
-    for some in sorted(forms.values(), key=lambda some: -sum(each for each, _ in some)):
-        total = 0.0
-        batch: list[Spec] = []
-        for each, spec in sorted(some, key=lambda pair: -pair[0]):
-            if batch and total + each > min(seconds, left / (SPARE * workers)):
-                batches.append((total, batch))
-                total, batch = 0.0, []
-            batch.append(spec)
-            total, left = total + each, left - each
-        batches.append((total, batch))
-    return [batch for _, batch in sorted(batches, key=lambda pair: -pair[0])]
+    estimated = [(estimate_seconds(spec), spec.family(), spec) for spec in specs]
+    left = sum(each for each, _, _ in estimated)
+    growing: dict[str, tuple[float, list[Spec]]] = {}  # by form: the batch that is not full yet
+    full: list[tuple[float, list[Spec]]] = []
+    for each, form, spec in sorted(estimated, key=lambda run: (-run[0], run[1])):
+        total, batch = growing.get(form, (0.0, []))
+        if batch and total + each > min(seconds, left / (SPARE * workers)):
+            full.append((total, batch))
+            total, batch = 0.0, []
+        growing[form] = total + each, [*batch, spec]
+        left -= each
+    return [batch for _, batch in sorted([*full, *growing.values()], key=lambda pair: -pair[0])]
 
 
 def work(
