@@ -10,6 +10,8 @@ import pytest
 from grokscope.claims.evidence import Tables
 from grokscope.claims.judgements import Faster
 from grokscope.claims.studies import Claim, Study, plan
+from grokscope.engine.planning import pin_spec
+from grokscope.papers import PAPERS, find_paper
 from grokscope.papers.structural_inference import figures
 from grokscope.papers.structural_inference.paper import PAPER
 from grokscope.papers.structural_inference.settings import settings
@@ -31,6 +33,13 @@ def test_every_arm_of_the_paper_is_a_sound_run(scale):
     for item in planned:
         names.setdefault((item.study.name, item.setting.regime, item.seed), []).append(item.arm)
     assert all(arms == names[study, regime, 0] for (study, regime, _), arms in names.items())
+
+
+@pytest.mark.parametrize("name", PAPERS)
+def test_planned_runs_are_found_again(name):
+    """A run with a part of its own is stored with the part's fingerprint; so it must be planned."""
+    for item in plan([s for s in find_paper(name).studies if s.settings("laptop")], "laptop", 1):
+        assert pin_spec(item.spec).id == item.spec.id, (item.study.name, item.arm)
 
 
 NOT_ASKED = {

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from grokscope import parts
 from grokscope.claims.judgements import Faster
 from grokscope.claims.studies import Setting
 from grokscope.papers.structural_inference import figures
@@ -47,7 +48,8 @@ def shuffled_penalty(attention: Array, oracle: Array) -> Array:  # (n, J, T), (n
 
 
 def own(penalty: str) -> dict[str, Any]:
-    return {"prior.kind": "custom", "prior.rule": f"{__name__}:{penalty}"}
+    # With its fingerprint, as it is trained: a run is found again by its whole spec.
+    return {"prior.kind": "custom", "prior.rule": parts.pin(f"{__name__}:{penalty}", "the prior")}
 
 
 def arms(setting: Setting, seed: int) -> dict[str, RunSpec]:
