@@ -7,6 +7,9 @@ bits do not depend on how a run is cut into calls. What is learned is up to the 
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
+import sys
 from collections.abc import Mapping
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -98,12 +101,17 @@ _used: dict[int, Any] = {}  # functions that may hold machine code, the last one
 
 def forget_surplus(program: Program) -> None:
     """A function keeps machine code for each shape of its arrays. Where that makes too many in all,
-    those are dropped that were used longest ago."""
+    those are dropped that were used longest ago, and their memory is given back."""
     for function in program:
         _used.pop(id(function), None)
         _used[id(function)] = function
+    surplus = False
     while sum(f._cache_size() for f in _used.values()) > len(Program._fields) * MOST_PROGRAMS:
         _used.pop(next(iter(_used))).clear_cache()
+        surplus = True
+    if surplus and sys.platform == "linux":  # else the C library would keep it for itself
+        with contextlib.suppress(OSError, AttributeError):  # not every one has it
+            ctypes.CDLL(None).malloc_trim(0)
 
 
 def make_member(spec: Spec, store: Store) -> tuple[Form, Member]:
