@@ -392,6 +392,8 @@ class Server(uvicorn.Server):
 
     async def shutdown(self, sockets: Any = None) -> None:
         self.guard.app.state.lab.hang_up()  # type: ignore[attr-defined]
+        # An answer that nobody waits for any more is no error to tell of.
+        logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
         await super().shutdown(sockets)
 
 

@@ -8,7 +8,7 @@ import shlex
 import struct
 import threading
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -134,7 +134,7 @@ def command_of(run: Run) -> str:
         base = _typed(parent.spec) if parent.path.exists() else {}
         changes = {**_changes(wanted, base), "fork.parent": None, "fork.epoch": None}
         return " ".join([f"grokscope fork {fork.parent} --at {fork.epoch}", *_flags(changes)])
-    options = {name: _changes(wanted, _typed(recipe)) for name, (_, recipe) in RECIPES.items()}
+    options = {name: _changes(wanted, recipe) for name, recipe in _typed_recipes().items()}
     recipe = min(options, key=lambda name: len(options[name]))
     return " ".join([f"grokscope train {recipe}", *_flags(options[recipe])])
 
@@ -144,10 +144,19 @@ def _typed(spec: Spec) -> dict[str, Any]:
     return {n: list(v) if isinstance(v, tuple) else v for n, v in changed.items()}
 
 
+@cache  # a run that is watched is told anew with every row
+def _typed_recipes() -> dict[str, dict[str, Any]]:
+    return {name: _typed(recipe) for name, (_, recipe) in RECIPES.items()}
+
+
+@cache
+def _standard() -> dict[str, Any]:
+    return dict(flatten(KINDS["routing"]().to_dict()))
+
+
 def _changes(wanted: Mapping[str, Any], base: Mapping[str, Any]) -> dict[str, Any]:
     """Fields that lead from one spec to another; what only the base has goes back to default."""
-    standard = dict(flatten(KINDS["routing"]().to_dict()))
-    back = {name: standard[name] for name in base if name not in wanted}
+    back = {name: _standard()[name] for name in base if name not in wanted}
     return {**back, **{n: v for n, v in wanted.items() if n not in base or base[n] != v}}
 
 

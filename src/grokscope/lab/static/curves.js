@@ -49,6 +49,12 @@ class Plot {
         h("button", { class: "quiet small", onclick: flip, "aria-pressed": String(this.log), title: "Linear or log" }, this.log ? "log" : "lin"),
         this.words, this.dropped, this.legend()),
       this.place);
+    // What nobody sees is drawn when it comes into view: the processor belongs to the training.
+    this.seen = true;
+    new IntersectionObserver(([entry]) => {
+      this.seen = entry.isIntersecting;
+      if (this.seen && this.stale) this.draw();
+    }, { rootMargin: "100px" }).observe(this.element);
   }
 
   legend() {
@@ -104,6 +110,8 @@ class Plot {
   }
 
   draw() {
+    this.stale = Boolean(this.chart) && !this.seen;
+    if (this.stale) return;
     const { data, series, bands } = this.gather();
     if (data[0].length === 0) return;
     this.dropped.textContent = this.log && this.hasZeros() ? "log: values of 0 and below are left out" : "";
