@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import sys
 from collections.abc import Mapping
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -80,8 +79,7 @@ class Program(NamedTuple):
     advance: Any  # (state, member, rows) -> (state, block of rows, rows written)
 
 
-# Programs that stay in memory, about 40 MB each: a sweep over sizes must not fill it. Those that
-# are needed again come from the cache on disk.
+# Programs that stay in memory, about 60 MB each: a sweep over sizes must not fill it.
 MOST_PROGRAMS = 8
 
 
@@ -96,22 +94,20 @@ def make_program(form: Form, batched: bool = False, options: Options = ()) -> Pr
     return Program(compiled(init), compiled(advance, donate_argnums=0))
 
 
-_used: dict[int, Any] = {}  # functions that may hold machine code, the last one used last
+_used: dict[int, Any] = {}  # functions that may hold machine code
 
 
 def forget_surplus(program: Program) -> None:
-    """A function keeps machine code for each shape of its arrays. Where that makes too many in all,
-    those are dropped that were used longest ago, and their memory is given back."""
-    for function in program:
-        _used.pop(id(function), None)
-        _used[id(function)] = function
-    surplus = False
-    while sum(f._cache_size() for f in _used.values()) > len(Program._fields) * MOST_PROGRAMS:
-        _used.pop(next(iter(_used))).clear_cache()
-        surplus = True
-    if surplus and sys.platform == "linux":  # else the C library would keep it for itself
-        with contextlib.suppress(OSError, AttributeError):  # not every one has it
-            ctypes.CDLL(None).malloc_trim(0)
+    """A function keeps machine code for each shape of its arrays, and so does JAX for whatever else
+    was computed on the way. Where there are too many programs, all of it is dropped and its memory
+    is given back; what is needed again comes from the cache on disk."""
+    _used.update((id(function), function) for function in program)
+    if sum(f._cache_size() for f in _used.values()) <= len(Program._fields) * MOST_PROGRAMS:
+        return
+    _used.clear()
+    jax.clear_caches()
+    with contextlib.suppress(OSError, AttributeError):  # not every C library has it
+        ctypes.CDLL(None).malloc_trim(0)  # else it would keep the memory for itself
 
 
 def make_member(spec: Spec, store: Store) -> tuple[Form, Member]:
