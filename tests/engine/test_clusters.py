@@ -6,10 +6,12 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import os
+import signal
 from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
+import psutil
 import pytest
 
 import grokscope as gs
@@ -48,6 +50,34 @@ def test_jobs_train_each_run_once(alone, store):
     assert kinds.count("started") == kinds.count("finished") == 2
     assert store.verify() == []
     assert not [p for p in (store.root / ".locks").iterdir() if p.name != "jobs"]
+
+
+@pytest.mark.skipif(not importlib.util.find_spec("submitit"), reason="needs the extra `slurm`")
+@pytest.mark.filterwarnings("ignore")  # what submitit leaves open
+def test_a_job_at_its_time_limit_is_queued_again_and_resumes(tiny, store, tmp_path):
+    """submitit's signal comes in mid-run; jobs of less than ten minutes count as timed out."""
+    jobs, events = [], []
+
+    class Watched(slurm.Slurm):
+        def _submit(self, folder, count):
+            jobs.extend(super()._submit(folder, count))
+            return jobs[-count:]
+
+    def tell(event):
+        events.append(event.kind)
+        if event.kind == "advanced" and events.count("advanced") == 1:
+            (task,) = psutil.Process(jobs[0]._process.pid).children()
+            task.send_signal(signal.SIGUSR2)  # as submitit does before the limit
+
+    spec = tiny.replace(**{"training.epochs": 100_000, "training.log_every": 2500})
+    executor = Watched(workers=1, cluster="local", minutes=2)
+    (run,) = gs.train(spec, store, executor=executor, sinks=tell)
+    assert events.count("resumed") == events.count("finished") == 1
+    assert len(run.provenance["segments"]) == 2
+    assert "timed-out" in jobs[0].paths.stderr.read_text()
+    assert len(jobs) == 1  # submitit queued the same one again
+    assert_same([run], gs.train(spec, tmp_path / "alone", executor=gs.LocalProcesses(1, 1)))
+    assert store.verify() == []
 
 
 @pytest.mark.skipif(not importlib.util.find_spec("submitit"), reason="needs the extra `slurm`")
