@@ -124,15 +124,15 @@ PAPER = Paper(
             "study": "placement",
             "claim": "M beats no LN",
             "says": "A LayerNorm before the MLP makes the network generalise several times sooner.",
-            "why": "After 300 steps in place of 1,625 (medians of ten seeds). With another norm before attention (M+A*) "
-            "it is slower than with that one alone.",
+            "why": "After 300 steps in place of 1,625 (medians of ten seeds). With another norm "
+            "before attention (M+A*) it is slower than with that one alone.",
         },
         {
             "study": "placement",
             "claim": "A^qk does not generalise",
             "says": "A norm before queries and keys alone keeps it from generalising.",
-            "why": "It generalised in four seeds of ten, without any norm in eight: later, but ten seeds "
-            "are too few to tell whether most fail.",
+            "why": "It generalised in four seeds of ten, without any norm in eight: later, but ten "
+            "seeds are too few to tell whether most fail.",
         },
         {
             "study": "shortcut",

@@ -91,8 +91,8 @@ def read(evidence: Evidence) -> str:
     if clear:
         text += (
             " At these norms, with the oracle's prior and within the budget, decay on the other "
-            "weights was necessary and sufficient. Smaller norms are tried in “Is there a norm that "
-            "suffices?”."
+            "weights was necessary and sufficient. Smaller norms are tried in “Is there a norm "
+            "that suffices?”."
         )
     return text
 
