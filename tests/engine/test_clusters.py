@@ -76,6 +76,7 @@ def test_a_job_at_its_time_limit_is_queued_again_and_resumes(tiny, store, tmp_pa
     assert len(run.provenance["segments"]) == 2
     assert "timed-out" in jobs[0].paths.stderr.read_text()
     assert len(jobs) == 1  # submitit queued the same one again
+    jobs[0]._process.wait()
     assert_same([run], gs.train(spec, tmp_path / "alone", executor=gs.LocalProcesses(1, 1)))
     assert store.verify() == []
 

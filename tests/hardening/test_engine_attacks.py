@@ -9,6 +9,7 @@ import resource
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import jax
 import jax.numpy as jnp
@@ -230,7 +231,15 @@ def test_a_waiting_process_says_for_whom(tiny, store, monkeypatch):
     assert [event.message for event in events] == [sentence]
 
 
-def test_a_swallowed_interrupt_is_noticed():
+@pytest.fixture
+def obeyed() -> Iterator[None]:
+    """Ctrl-C as in a terminal: whoever starts the suite in the background has it ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def test_a_swallowed_interrupt_is_noticed(obeyed):
     with interrupts.noticed():
         with contextlib.suppress(KeyboardInterrupt):  # as a callback of a library does
             signal.raise_signal(signal.SIGINT)
@@ -272,6 +281,7 @@ def test_a_command_stops_when_it_is_asked_to(store, number):
 
 
 def test_programs_in_memory_are_bounded():
+    program._used.clear()  # what other tests have left
     for number in range(20):
         program.make_program(number)
     assert program.make_program.cache_info().currsize <= program.MOST_PROGRAMS
