@@ -11,7 +11,6 @@ from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
-import psutil
 import pytest
 
 import grokscope as gs
@@ -56,6 +55,7 @@ def test_jobs_train_each_run_once(alone, store):
 @pytest.mark.filterwarnings("ignore")  # what submitit leaves open
 def test_a_job_at_its_time_limit_is_queued_again_and_resumes(tiny, store, tmp_path):
     """submitit's signal comes in mid-run; jobs of less than ten minutes count as timed out."""
+    psutil = pytest.importorskip("psutil", reason="finds the job's own process")
     jobs, events = [], []
 
     class Watched(slurm.Slurm):
