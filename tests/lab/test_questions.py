@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Iterator
 
-import httpx
+import httpx2
 import numpy as np
 import pytest
 from starlette.testclient import TestClient
@@ -343,7 +343,7 @@ def test_killing_the_server_harms_no_run(orders, store, small) -> None:
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         link = server.stdout.readline().split()[-1]
         home = link.partition("/?")[0]
-        with httpx.Client(base_url=home, headers={"Origin": home}, timeout=120) as visitor:
+        with httpx2.Client(base_url=home, headers={"Origin": home}, timeout=120) as visitor:
             visitor.get(link, follow_redirects=True).raise_for_status()
             changes = {name: str(value) for name, value in small.changed().items()}
             wish = {"changes": {**changes, "seed": "7"}}
