@@ -124,7 +124,8 @@ def main(count: int = 10_000, workers: int = 100) -> None:
         runs = [draw.choice(known) for _ in range(count)]
         for name, result in plan_all(runs, workers).items():
             found.setdefault(name, []).append(result)
-    print(f"{found[name][0].busy / 3600:,.0f} core hours in the first draw")
+    first = next(iter(found.values()))[0]
+    print(f"{first.busy / 3600:,.0f} core hours in the first draw")
     for name, results in found.items():
         idle = sorted(result.idle for result in results)
         print(

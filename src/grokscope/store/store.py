@@ -145,9 +145,8 @@ class Store:
         import polars as pl
 
         asked = pl.col("run").is_in(pl.Series(names, dtype=pl.String).implode())
-        seen = self._index.frame.select("run", WRITTEN).filter(
-            asked
-        )  # not all columns: they are many
+        # Not all columns: they are many.
+        seen = self._index.frame.select("run", WRITTEN).filter(asked)
         when = pl.when(pl.col(WRITTEN) == 0).then(2**62).otherwise(pl.col(WRITTEN))
         return [self._run(name) for name in seen.sort(when, "run")["run"].tail(count)]
 
