@@ -9,13 +9,11 @@ from grokscope.claims.judgements import Level
 from grokscope.claims.studies import Claim, Study
 from grokscope.papers.epistemic_icl import figures
 from grokscope.papers.epistemic_icl.settings import (
+    MAIN,
     METHODS,
     NOT_GENERALISED,
     QUESTIONS,
-    SEEDS,
     Question,
-    main_arms,
-    settings,
 )
 
 
@@ -23,31 +21,13 @@ def ask_about(question: Question) -> Iterator[Claim]:
     cell, words, *_ = question
     for arm, method in METHODS.items():
         for name, says, column, effect, low, high in (
-            (
-                "EU peaks at two or three",
-                "EU is largest with two or three examples",
-                "context_peak",
-                "number of examples with the largest EU",
-                1.5,
-                3.5,
-            ),
-            (
-                "accuracy rises",
-                "accuracy with all examples is above that with one",
-                "context_gain",
-                "gain in accuracy",
-                0.05,
-                math.inf,
-            ),
-            (
-                "AU falls",
-                "AU with all examples is below that with one",
-                "context_fall_au",
-                "fall of AU, nats",
-                0.05,
-                math.inf,
-            ),
-        ):
+            ("EU peaks at two or three", "EU is largest with two or three examples",
+             "context_peak", "number of examples with the largest EU", 1.5, 3.5),
+            ("accuracy rises", "accuracy with all examples is above that with one",
+             "context_gain", "gain in accuracy", 0.05, math.inf),
+            ("AU falls", "AU with all examples is below that with one",
+             "context_fall_au", "fall of AU, nats", 0.05, math.inf),
+        ):  # fmt: skip
             yield Claim(
                 question.name(name, arm),
                 f"{method}, {words}: {says}.",
@@ -66,11 +46,9 @@ STUDY = Study(
     "questions. What cannot be known in context counts as aleatoric for a network whose weights "
     "are certain: the optimum's total uncertainty stands beside the networks' AU. Claims are "
     "about runs that generalise.",
-    settings=settings(),
-    arms=main_arms,
     claims=tuple(claim for question in QUESTIONS for claim in ask_about(question)),
     draw=figures.draw_context,
     caption="Medians over seeds; dashed, the optimal predictor with all tasks and with the seen "
     "tasks for its prior.",
-    **SEEDS,
+    **MAIN,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from grokscope.claims.judgements import Level
@@ -10,42 +11,28 @@ from grokscope.papers.epistemic_icl import figures
 from grokscope.papers.epistemic_icl.settings import (
     ADAMW,
     IVON,
+    MAIN,
     METHODS,
     NOT_GENERALISED,
     QUESTIONS,
-    SEEDS,
     Question,
-    main_arms,
-    settings,
 )
 
 
 def ask_about(question: Question) -> Iterator[Claim]:
     cell, words, *_ = question
     for arm, method in METHODS.items():
-        for name, column in (("AU", "au"), ("EU", "eu_corrected")):
+        for name, goes, column, unit, low, high in (
+            ("AU", "rises", "au", ", nats", 0.0, math.inf),
+            ("EU", "rises", "eu_corrected", ", nats", 0.0, math.inf),
+            ("accuracy", "falls", "accuracy", "", -math.inf, -0.1),
+        ):
+            slope, effect = f"{cell}_noise_slope_{column}", f"slope of {name}{unit}"
             yield Claim(
-                question.name(f"{name} rises with noise", arm),
-                f"{method}, {words}: {name} rises with the share of wrong labels.",
-                Level(
-                    arm,
-                    f"{cell}_noise_slope_{column}",
-                    f"slope of {name}, nats",
-                    low=0.0,
-                    absent=NOT_GENERALISED,
-                ),
+                question.name(f"{name} {goes} with noise", arm),
+                f"{method}, {words}: {name} {goes} with the share of wrong labels.",
+                Level(arm, slope, effect, low, high, absent=NOT_GENERALISED),
             )
-        yield Claim(
-            question.name("accuracy falls with noise", arm),
-            f"{method}, {words}: accuracy falls with the share of wrong labels.",
-            Level(
-                arm,
-                f"{cell}_noise_slope_accuracy",
-                "slope of accuracy",
-                high=-0.1,
-                absent=NOT_GENERALISED,
-            ),
-        )
     yield Claim(
         question.name("EU rises more for Laplace"),
         f"On {words}, EU rises more with wrong labels for Laplace after AdamW than for IVON.",
@@ -70,10 +57,8 @@ STUDY = Study(
     "question stays clean. The optimal predictor knows that probability. It is not even close to "
     "linear, so “in proportion” is judged as a rise. Both posteriors count the same number of "
     "examples, so that their EU can be compared. Claims are about runs that generalise.",
-    settings=settings(),
-    arms=main_arms,
     claims=tuple(claim for question in QUESTIONS for claim in ask_about(question)),
     draw=figures.draw_noise,
     caption="Medians over seeds; dashed, the optimal predictor.",
-    **SEEDS,
+    **MAIN,
 )

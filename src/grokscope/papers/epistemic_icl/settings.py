@@ -162,3 +162,7 @@ def main_arms(setting: Setting, seed: int) -> Mapping[str, InContextSpec]:
     many = setting.baseline(seed)
     few = with_tasks(many, FEW[setting.scale])
     return {ADAMW: many, IVON: by_ivon(many), FEW_ADAMW: few, FEW_IVON: by_ivon(few)}
+
+
+# Studies of the main runs have these in common.
+MAIN: dict[str, Any] = {"settings": settings(), "arms": main_arms, **SEEDS}

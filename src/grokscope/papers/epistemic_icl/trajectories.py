@@ -18,14 +18,12 @@ from grokscope.papers.epistemic_icl.settings import (
     FEW_IVON,
     FEWER,
     IVON,
+    MAIN,
     METHODS,
     NOT_GENERALISED,
     QUESTIONS,
-    SEEDS,
     Question,
     ask,
-    main_arms,
-    settings,
 )
 from grokscope.store import Run
 
@@ -123,8 +121,6 @@ STUDY = Study(
     "asked of unseen pairs, as in the paper, and of seen ones, which a laptop reaches. “Before” is "
     "judged at one half of the runs, not at the four fifths of our plan: with five seeds no "
     "interval is that narrow.",
-    settings=settings(),
-    arms=main_arms,
     claims=tuple(claim for question in QUESTIONS for claim in ask_about(question)),
     draw=figures.draw_trajectories,
     read=_state_peaks,
@@ -132,5 +128,5 @@ STUDY = Study(
     "pairs), EU and AU on new tasks, and the weight norm. Medians and ranges over seeds.",
     curve_arms=(ADAMW, IVON, FEW_ADAMW, FEW_IVON),
     trace=trace_with_accuracy,
-    **SEEDS,
+    **MAIN,
 )
