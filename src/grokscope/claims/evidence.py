@@ -263,7 +263,11 @@ def collect(
         for name in ended
     }
     summaries = summarise_all(asked, ended.values())
-    rows = [_row(run) | more for run, more in zip(ended.values(), summaries, strict=True)]
+    shared = _read_together(everything, ended)
+    rows = [
+        _row(run) | more | shared.get(run.id, {})
+        for run, more in zip(ended.values(), summaries, strict=True)
+    ]
     # The same columns for every kept curve: studies may share a run.
     columns = sorted({column for study in paper.studies for column in study.curves})
     wanted = dict.fromkeys(i.spec.id for i in everything if i.arm in i.study.curve_arms)
@@ -290,6 +294,24 @@ def collect(
     about |= {"looks": looks} if looks else {}
     made = pl.DataFrame(rows, infer_schema_length=None) if rows else base.runs
     return Tables(_lay_over(base.runs, made), _lay_over(base.curves, *curves), about)
+
+
+def _read_together(planned: Sequence[Planned], runs: Mapping[str, Run]) -> dict[str, dict]:
+    """By run, what the seeds of its group have together; nothing for a group of one, or one of
+    which a run is missing or has failed."""
+    groups: dict[tuple, list[str]] = {}
+    for item in dict.fromkeys(item for item in planned if item.study.together):
+        place = (_number(item) - 1) // len(item.study.seeds_at(item.setting.scale))
+        key = (item.study, item.setting.scale, item.setting.regime, item.arm, place)
+        groups.setdefault(key, []).append(item.spec.id)
+    found: dict[str, dict] = {}
+    for (study, scale, *_), names in groups.items():
+        members = [runs[name] for name in names if name in runs and runs[name].status == "finished"]
+        if len(members) == len(study.seeds_at(scale)) > 1:
+            numbers = study.together(members)
+            for name in names:
+                found.setdefault(name, {}).update(numbers)
+    return found
 
 
 def _number(item: Planned) -> int:

@@ -121,6 +121,10 @@ class Study:
     curve_arms: tuple[str, ...] = ()
     summarise: Callable[[Run], Mapping[str, float | None]] | None = None
     """Numbers that only this study reads off a run, in addition to the paper's."""
+    together: Callable[[Sequence[Run]], Mapping[str, float | None]] | None = None
+    """Numbers that an arm's seeds only have together, such as how much they disagree: each of them
+    gets the same. Groups are as large as the number of seeds at first, so that seeds which are
+    added later form groups of their own and change no earlier number."""
     trace: Callable[[Run], pl.DataFrame] | None = None
     """Rows by epoch, computed from the kept weights of the runs in `curve_arms`."""
     appendix: bool = False

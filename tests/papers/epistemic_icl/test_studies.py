@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
+import jax
 import numpy as np
 import polars as pl
 import pytest
 
-from grokscope.claims.evidence import ArmRuns, Sample, Tables, collect, read_frames
+import grokscope as gs
+from grokscope.claims.evidence import ArmRuns, Evidence, Sample, Tables, collect, read_frames
 from grokscope.claims.studies import SCALES, Planned, Setting, plan
 from grokscope.cli import main
 from grokscope.pages.book import Book
@@ -20,6 +23,7 @@ from grokscope.papers.epistemic_icl import comparison, quantities, theory_page
 from grokscope.papers.epistemic_icl.decay import SHRUNK, decay_arms
 from grokscope.papers.epistemic_icl.judgements import AlarmLead, lead_of
 from grokscope.papers.epistemic_icl.settings import ADAMW, BOTH, FEW_ADAMW, FEW_IVON, IVON
+from grokscope.problems.incontext import build
 from small_incontext import IVON as BY_IVON
 from small_incontext import SMALL
 
@@ -82,21 +86,70 @@ def test_half_of_the_final_accuracy():
 def test_alarms_by_hand():
     """A step from 2 to 0.9 at row 10: the mean of the last five rows goes 1.78, 1.56 ... 0.9."""
     values = np.concatenate([np.full(10, 2.0), np.full(10, 0.9)])
-    never = [None] * 7
-    assert quantities.alarm_times(np.arange(20.0), values) == [
-        10,
-        10,
-        11,
-        12,
-        14,
-        None,
-        None,
-        *never,
-    ]
+    no, never = np.inf, [np.inf] * 7
+    assert quantities.alarm_times(np.arange(20.0), values) == [10, 10, 11, 12, 14, no, no, *never]
     rise = np.concatenate([values[10:], values[:10]])
-    assert quantities.alarm_times(np.arange(20.0), rise) == [*never, 10, 10, 11, 11, 14, None, None]
+    assert quantities.alarm_times(np.arange(20.0), rise) == [*never, 10, 10, 11, 11, 14, no, no]
     # What is still to come does not matter.
     assert quantities.alarm_times(np.arange(12.0), values[:12])[:3] == [10, 10, 11]
+
+
+def test_late_alarms_do_not_see_the_warm_up(finished):
+    """A signal that falls within the warm-up (5 steps) and rises from 1 to 2 after it."""
+    values = np.array([9.0] * 5 + [1.0] * 5 + [2.0] * 10)
+    times = quantities.read_alarms(finished[0], "eu", np.arange(20.0), values)
+    falls, rises = (quantities.RULES.index((way, 0.3)) for way in ("falls", "rises"))
+    assert times[f"alarm_eu_{falls}"] == 6  # means of five rows: 9, 7.4, 5.8
+    assert times[f"late_alarm_eu_{falls}"] == np.inf
+    assert times[f"late_alarm_eu_{rises}"] == 12  # 1, 1.2, 1.4, 1.6
+
+
+def test_the_disagreement_of_seeds(finished):
+    """The mutual information between answer and seed, against NumPy on the problem's own
+    predictions."""
+    plain, _, other = finished
+    problem, data, numbers = build(SMALL)
+    tokens, predict = data.cells["ood_val"], jax.jit(problem.predict)
+    for epoch, kept in ((plain.snapshots[1], plain.snapshots[1]), (SMALL.training.epochs, None)):
+        logs = [predict(run.weights(kept), tokens, numbers.model) for run in (plain, other)]
+        p = np.exp(np.stack(logs, dtype=float)[:, :, -1])  # (2, n, C)
+        mean = p.mean(axis=0)
+        expected = (p * np.log(p / mean)).sum(axis=-1).mean()  # of the divergences from the mean
+        found = quantities.trace_ensemble([plain, other]).filter(epoch=epoch, cell="ood_val")
+        assert found["eu"].item() == pytest.approx(expected, rel=1e-3, abs=1e-6)
+        assert expected > 1e-4
+    rows = quantities.trace_ensemble([plain, other]).filter(cell="ood_val")
+    epochs, eu, au = (rows[name].to_numpy() for name in ("epoch", "eu", "au"))
+    found = quantities.disagree([plain, other])
+    alarms = [found[f"ood_val_alarm_disagreement_{n}"] for n in range(len(quantities.RULES))]
+    assert alarms == quantities.alarm_times(epochs, eu) != quantities.alarm_times(epochs, au)
+    with pytest.raises(gs.SpecError, match="share their task"):
+        quantities.trace_ensemble([plain, SimpleNamespace(about=SMALL.replace(**{"task.seed": 1}))])
+
+
+def test_every_seed_of_a_group_is_warned_by_the_same_curve(finished):
+    """Groups have as many seeds as the study has at first. The second one lacks a run, and then
+    nothing is known of its alarms."""
+    plain, ivon, other = finished
+    seeds = (SMALL, SMALL.replace(seed=1), BY_IVON, BY_IVON.replace(seed=1))
+    study = replace(
+        STUDIES[-1],
+        settings=lambda scale: [Setting("laptop", "many tasks", SMALL)],
+        arms=lambda setting, seed: {"many": seeds[seed]},
+        seeds={"smoke": 1, "laptop": 2, "paper": 2},
+    )
+    paper = replace(find_paper("epistemic-icl"), studies=(study,), summarise=lambda run: {})
+    planned, store = plan([study], "laptop", 4), gs.Store(plain.path.parent)
+    runs = {item.spec.id: store.find(item.spec) for item in planned}
+    tables = collect(paper, planned, runs, Tables.empty())
+    expected = quantities.disagree([plain, other])
+    assert len(expected) == 2 * 2 * len(quantities.RULES)
+    for run in (plain, other):
+        row = tables.by_id[run.id]
+        assert {name: row[name] for name in expected} == expected
+    assert {tables.by_id[ivon.id][name] for name in expected} == {None}
+    alone = collect(paper, planned[:1], runs, Tables.empty())
+    assert not expected.keys() & set(alone.runs.columns)
 
 
 def test_leads_at_a_false_alarm_rate():
@@ -115,13 +168,15 @@ def test_leads_at_a_false_alarm_rate():
 
 
 def fabricate(name, grokked, eu, norm):
-    """An arm whose alarms go off at the given times, by every rule."""
+    """An arm whose alarms go off at the given times, by every rule; those on the norm are not known
+    if there are none."""
     rows = []
     for place, end in enumerate(grokked):
         row = {"status": "finished", "grokked": end, "memorised": 10}
         for rule in range(len(quantities.RULES)):
             row[f"ood_val_alarm_eu_{rule}"] = eu[place]
-            row[f"ood_val_alarm_parameter_norm_{rule}"] = norm[place]
+            if norm:
+                row[f"ood_val_alarm_parameter_norm_{rule}"] = norm[place]
         rows.append(row)
     return ArmRuns(name, (SMALL,) * len(rows), tuple(rows))
 
@@ -129,7 +184,7 @@ def fabricate(name, grokked, eu, norm):
 def test_the_alarm_is_judged():
     setting = Setting("laptop", "many tasks", SMALL)
     many = fabricate("many", [100] * 5, [40, 50, 45, 50, 55], [90, 95, 90, 85, 95])
-    few = fabricate("few", [None] * 5, [None] * 5, [None] * 5)
+    few = fabricate("few", [None] * 5, [np.inf] * 5, [np.inf] * 5)
     sample = Sample(setting, {"many": many, "few": few})
     finding = AlarmLead(BOTH, "eu", "parameter_norm").judge(sample)
     assert finding.ruling == "supported"
@@ -137,6 +192,14 @@ def test_the_alarm_is_judged():
     assert AlarmLead(BOTH, "eu", least=0.8).judge(sample).ruling == "smaller than claimed"
     alone = Sample(setting, {"few": few})
     assert AlarmLead(BOTH, "eu").judge(alone).ruling == "untestable"
+    unknown = Sample(setting, {"many": many, "few": fabricate("few", [None] * 5, [np.inf] * 5, [])})
+    assert AlarmLead(BOTH, "eu").judge(unknown).ruling == "supported"
+    for test in (AlarmLead(BOTH, "eu", "parameter_norm"), AlarmLead(BOTH, "eu", late=True)):
+        assert test.judge(unknown).ruling == "not run"
+    evidence = Evidence(STUDIES[-1], "laptop", {"many tasks": sample}, pl.DataFrame())
+    (eu, norm) = STUDIES[-1].table(evidence).rows  # of other signals nothing is known
+    assert eu == ("EU", "0.50 (0.45 to 0.60)", "0 of 5", "50", "never")
+    assert norm[1:] == ("0.10 (0.05 to 0.15)", "0 of 5", "90", "never")
 
 
 def test_runs_are_read_and_drawn(finished, monkeypatch):
@@ -189,7 +252,7 @@ def test_posteriors_are_compared(finished):
     assert final["posterior"].n_unique() == 8
     assert len(final) == 4 * 8
     np.testing.assert_allclose(final["tu"], final["au"] + final["eu"], atol=1e-4)
-    assert tables["ensemble"]["epoch"].unique().sort().to_list() == plain.snapshots
+    assert tables["ensemble"]["epoch"].unique().sort().to_list() == [*plain.snapshots, 40]
     text, _ = comparison.render(tables, {"runs": 3, "minutes": 0})
     assert "ensemble of AdamW's seeds" in text
 

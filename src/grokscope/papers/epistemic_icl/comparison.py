@@ -12,7 +12,12 @@ import polars as pl
 from grokscope.claims.studies import Annex, Planned
 from grokscope.papers.epistemic_icl import posteriors
 from grokscope.papers.epistemic_icl.posteriors import Posterior
-from grokscope.papers.epistemic_icl.quantities import LEAST_PEAK, find_peak, sequences
+from grokscope.papers.epistemic_icl.quantities import (
+    LEAST_PEAK,
+    find_peak,
+    sequences,
+    trace_ensemble,
+)
 from grokscope.papers.epistemic_icl.settings import (
     ADAMW,
     IVON,
@@ -36,22 +41,15 @@ def tabulate(runs: Sequence[tuple[Planned, Run]], store: Any) -> Mapping[str, pl
         for row in _measure(posterior, every)
     ]
     final = pl.DataFrame(rows).group_by("posterior", "cell", maintain_order=True).mean()
-    members = by_arm[ADAMW]
-    shared = sorted(set.intersection(*(set(run.snapshots) for run in members)))
-    trace = [
-        {"epoch": epoch, **row}
-        for epoch in shared
-        for row in _measure(posteriors.ensemble(members, epoch), every)
-    ]
     events = [question.event.column for question in QUESTIONS]
     ends = [
         {"seed": run.about.seed, **{event: run.outcome[event]["epoch"] for event in events}}
-        for run in members
+        for run in by_arm[ADAMW]
     ]
     schema = {"seed": pl.Int64, **dict.fromkeys(events, pl.Float64)}
     return {
         "final": final,
-        "ensemble": pl.DataFrame(trace),
+        "ensemble": trace_ensemble(by_arm[ADAMW]),
         "members": pl.DataFrame(ends, schema=schema),
     }
 

@@ -168,11 +168,12 @@ def draw_alarms(evidence: Evidence) -> list[Panel]:
             f"{arm.name}: a signal {way}, {words}",
             _lines(
                 [
-                    {"at": level, "value": float(np.isfinite(found).mean()), "who": words}
+                    {"at": level, "value": float(np.isfinite(known).mean()), "who": words}
                     for signal, words in SIGNALS.items()
                     for place, (each, level) in enumerate(RULES)
                     if each == way
-                    for found in [arm.times(f"{cell}_alarm_{signal}_{place}")]
+                    for found in [arm.values(f"{cell}_alarm_{signal}_{place}")]
+                    if len(known := found[~np.isnan(found)])
                 ],
                 "Share by which it does",
                 "Share of runs",

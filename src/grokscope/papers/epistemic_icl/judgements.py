@@ -30,6 +30,7 @@ class AlarmLead:
     signal: str
     rival: str = ""
     least: float = 0.0
+    late: bool = False  # from the end of the warm-up on
     effect: str = "lead"
 
     @property
@@ -38,12 +39,13 @@ class AlarmLead:
 
     def describe(self) -> str:
         less = f", minus that of {SIGNALS[self.rival]}" if self.rival else ""
+        late = " Only rows from the end of the warm-up on are looked at." * self.late
         return (
             f"Mean lead of an alarm on {SIGNALS[self.signal]}{less}, over the runs of a seed that "
             "generalise, as a share of the wait; the median over seeds with bounds by the sign "
             "test. For each seed the alarm's rule (fall or rise, and by how much) is the one with "
             f"the longest lead on the other seeds among those that at most {FALSE_ALARMS:.0%} of "
-            "their runs that never generalise raise. "
+            f"their runs that never generalise raise.{late} "
             f"{state_rule(self.least)} Untestable unless some generalise and some do not."
         )
 
@@ -61,15 +63,10 @@ class AlarmLead:
         for signal, sign in ((self.signal, 1), (self.rival, -1)):
             if not signal:
                 continue
-            alarms = np.stack(
-                [
-                    [
-                        arm.times(f"{self.question.cell}_alarm_{signal}_{place}")
-                        for arm in sample.arms.values()
-                    ]
-                    for place in range(len(RULES))
-                ]
-            )  # (rules, arms, seeds)
+            alarms = alarms_of(sample, self.question.cell, signal, self.late)
+            if (np.isnan(alarms) & ended).any():
+                what = f"alarms on {SIGNALS[signal]} for every run"
+                return Finding("not run", remark=f"the tables do not have {what} yet")
             leads = lead_of(alarms, times)
             remark.append(f"{np.nanmean(leads):.2f} for {SIGNALS[signal]}")
             numbers = numbers + sign * leads
@@ -77,24 +74,42 @@ class AlarmLead:
         return settle(PerSeed.known(numbers), sample, self.interest, 0.0, "; ".join(remark), absent)
 
 
-def lead_of(alarms: np.ndarray, times: np.ndarray) -> np.ndarray:
-    """Mean lead of each seed over its runs that generalise, by the rule that is best on the other
-    seeds; 0 if none is quiet enough there, NaN if no run of the seed generalises. A time is
-    infinite for a run that never does, and no number for one that failed.
-    (rules, arms, seeds), (arms, seeds) -> (seeds,)"""
-    happened, never = np.isfinite(times), np.isinf(times)
-    false = np.isfinite(alarms) & never
-    late = np.clip(1 - alarms / np.where(happened, times, 1.0), 0, 1)
-    lead = np.where(happened, late, 0.0)
-    found = np.full(times.shape[1], math.nan)
-    for seed in np.flatnonzero(happened.any(axis=0)):
+def alarms_of(sample: Sample, cell: str, signal: str, late: bool = False) -> np.ndarray:
+    """When each rule's alarm goes off: infinite for never, no number where that is unknown.
+    (rules, arms, seeds)"""
+    start = f"{cell}_{'late_' * late}alarm_{signal}"
+    columns = [f"{start}_{place}" for place in range(len(RULES))]
+    return np.stack([[arm.values(name) for arm in sample.arms.values()] for name in columns])
+
+
+def heed(alarms: np.ndarray, times: np.ndarray) -> np.ndarray:
+    """The alarm of each run by the rule that is best on the other seeds; infinite if none is quiet
+    enough there. The time of generalisation is infinite for a run that never does, and no number
+    for one that failed.  (rules, arms, seeds), (arms, seeds) -> (arms, seeds)"""
+    never = np.isinf(times)
+    false, lead = np.isfinite(alarms) & never, leads_of(alarms, times)
+    heard = np.full(times.shape, math.inf)
+    for seed in range(times.shape[1]):
         others = np.arange(times.shape[1]) != seed
         rate = false[:, :, others].sum(axis=(1, 2)) / max(never[:, others].sum(), 1)
-        gain = np.where(rate <= FALSE_ALARMS, lead[:, :, others].sum(axis=(1, 2)), -1.0)
-        best = int(gain.argmax())
-        runs = happened[:, seed]
-        found[seed] = lead[best, runs, seed].mean() if gain[best] >= 0 else 0.0
-    return found
+        gain = np.where(rate <= FALSE_ALARMS, np.nansum(lead[:, :, others], axis=(1, 2)), -1.0)
+        if gain.max() >= 0:
+            heard[:, seed] = alarms[gain.argmax(), :, seed]
+    return heard
+
+
+def leads_of(alarms: np.ndarray, times: np.ndarray) -> np.ndarray:  # (..., arms, seeds)
+    """The part of the wait that is left; no number for runs that do not generalise."""
+    left = np.clip(1 - alarms / np.where(np.isfinite(times), times, 1.0), 0, 1)
+    return np.where(np.isfinite(times), left, math.nan)
+
+
+def lead_of(alarms: np.ndarray, times: np.ndarray) -> np.ndarray:
+    """Mean lead of each seed over its runs that generalise; NaN if none does.
+    (rules, arms, seeds), (arms, seeds) -> (seeds,)"""
+    happened = np.isfinite(times).sum(axis=0)
+    total = np.nansum(leads_of(heed(alarms, times), times), axis=0)
+    return np.where(happened, total / np.maximum(happened, 1), math.nan)
 
 
 @dataclass(frozen=True)

@@ -132,11 +132,15 @@ def ivon(
     return _of_networks(spec, [draw_gaussian(params, hessian, size, decay, key) for key in keys])
 
 
-def ensemble(runs: Sequence[Run], epoch: int | None = None) -> Posterior:
-    """One draw per run; they must have the same task."""
+def check_ensemble(runs: Sequence[Run]) -> None:
     tasks = {run.about.task for run in runs}  # type: ignore[attr-defined]
     if len(tasks) > 1 or next(iter(tasks)).seed < 0:
         raise SpecError("The runs of an ensemble must share their task: set task.seed.")
+
+
+def ensemble(runs: Sequence[Run], epoch: int | None = None) -> Posterior:
+    """One draw per run; they must have the same task."""
+    check_ensemble(runs)
     return _of_networks(runs[0].about, [weights_of(run, epoch) for run in runs])
 
 

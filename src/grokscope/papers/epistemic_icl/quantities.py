@@ -7,7 +7,8 @@ IVON's is its own. Both are read at the snapshots, so that no signal has more ro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -37,8 +38,10 @@ SIGNALS = {
     "entropy": "entropy of a single network",
     "parameter_norm": "weight norm",
     "train_loss": "training loss",
+    "disagreement": "disagreement between seeds",
 }
 IN_CELL = {"eu": "posterior_eu", "tu": "posterior_tu", "entropy": "entropy"}  # measured by cell
+OF_ONE_RUN = [signal for signal in SIGNALS if signal != "disagreement"]
 
 
 @cache
@@ -55,6 +58,38 @@ def laplace_at(run: Run, epoch: int | None) -> dict[str, float]:
     for cell, part in zip(CELLS, np.split(logs, len(CELLS), axis=1), strict=True):
         measured = posteriors.measure(part, every[cell][:, -1])
         found |= {f"{cell}_posterior_{name}": value for name, value in measured.items()}
+    return found
+
+
+def answers_at(run: Run, epoch: int | None) -> dict[str, np.ndarray]:
+    """A probe: log-probabilities at the last question of unseen tasks, (n * C,) by cell."""
+    every = sequences(run.about.task)  # type: ignore[attr-defined]
+    network = posteriors.ensemble([run], epoch)
+    return {cell: network.answer(every[cell], last=True).ravel() for cell, *_ in QUESTIONS}
+
+
+def trace_ensemble(runs: Sequence[Run]) -> pl.DataFrame:
+    """Runs that differ in their seed alone as one posterior, at every epoch that all have kept: its
+    EU is the mutual information between answer and seed. A row by epoch and cell."""
+    posteriors.check_ensemble(runs)
+    task: Any = runs[0].about.task  # type: ignore[attr-defined]
+    kept = [{int(row["epoch"]): row for row in take(r, answers_at).to_dicts()} for r in runs]
+    rows = []
+    for epoch in sorted(set.intersection(*map(set, kept))):
+        for cell, *_ in QUESTIONS:
+            tokens = sequences(task)[cell]
+            logs = np.stack([np.reshape(each[epoch][cell], (len(tokens), -1)) for each in kept])
+            rows.append({"epoch": epoch, "cell": cell} | posteriors.measure(logs, tokens[:, -1]))
+    return pl.DataFrame(rows)
+
+
+def disagree(runs: Sequence[Run]) -> dict[str, float | None]:
+    """When each alarm on the disagreement between seeds goes off: one curve for all of them."""
+    found: dict[str, float | None] = {}
+    for (cell,), rows in trace_ensemble(runs).group_by("cell", maintain_order=True):
+        epochs, level = (rows[column].to_numpy() for column in ("epoch", "eu"))
+        alarms = read_alarms(runs[0], "disagreement", epochs, level)
+        found |= {f"{cell}_{name}": time for name, time in alarms.items()}
     return found
 
 
@@ -83,16 +118,29 @@ def find_peak(epochs: np.ndarray, values: np.ndarray, floor: float = 0.0) -> flo
     return float(epochs[top]) if top and falls and level[top] >= floor else None
 
 
-def alarm_times(epochs: np.ndarray, values: np.ndarray) -> list[float | None]:
-    """When each of the `RULES` is first met by the smoothed signal. No label is needed, and no
-    knowledge of what is to come."""
+def alarm_times(epochs: np.ndarray, values: np.ndarray) -> list[float]:
+    """When each of the `RULES` is first met by the smoothed signal, infinite if never: a time that
+    is missing was not computed. No label is needed, and no knowledge of what is to come."""
     level = np.maximum(smooth(values), 1e-6)
     change = {
         "falls": 1 - level / np.maximum.accumulate(level),
         "rises": 1 - np.minimum.accumulate(level) / level,
     }
     hits = [np.flatnonzero(change[way] >= share) for way, share in RULES]
-    return [float(epochs[hit[0]]) if len(hit) else None for hit in hits]
+    return [float(epochs[hit[0]]) if len(hit) else math.inf for hit in hits]
+
+
+def read_alarms(
+    run: Run, signal: str, epochs: np.ndarray, values: np.ndarray
+) -> dict[str, float | None]:
+    """The times by name, of all rows and of those from the end of the warm-up on."""
+    warm = epochs >= run.about.optimiser.warmup
+    starts = {"alarm": (epochs, values), "late_alarm": (epochs[warm], values[warm])}
+    return {
+        f"{start}_{signal}_{place}": time
+        for start, rows in starts.items()
+        for place, time in enumerate(alarm_times(*rows))
+    }
 
 
 def summarise(run: Run) -> Mapping[str, float | None]:
@@ -131,10 +179,9 @@ def read_wait(
         "certainty_early": -early,
         "delay": _delay(run, then),
     }
-    for signal in SIGNALS:
+    for signal in OF_ONE_RUN:
         column = f"{cell}_{IN_CELL[signal]}" if signal in IN_CELL else signal
-        times = alarm_times(epochs, rows[column].to_numpy())
-        found |= {f"alarm_{signal}_{place}": time for place, time in enumerate(times)}
+        found |= read_alarms(run, signal, epochs, rows[column].to_numpy())
     return found
 
 
