@@ -67,6 +67,21 @@ def test_both_methods_shrink_alike():
     assert (of_paper.beta2, of_paper.warmup) == (pytest.approx(0.99999), 2000)
 
 
+def test_arms_that_were_not_run_have_no_numbers():
+    decay = next(study for study in STUDIES if study.name == "decay")
+    (setting,) = decay.settings("laptop")
+    ended = {"status": "finished", "grokked": 90, "ood_val_final_accuracy": 0.5}
+    arms = {
+        name: ArmRuns(name, (spec,) * 2, (ended, None) if name == ADAMW else (None, None))
+        for name, spec in decay_arms(setting, 0).items()
+    }
+    evidence = Evidence(decay, "laptop", {"many tasks": Sample(setting, arms)}, pl.DataFrame())
+    first, *others = decay.table(evidence).rows
+    assert first[2:5] == ("1 of 1", "0 of 1", "0.50")
+    assert len(others) == 3
+    assert all(set(row[2:]) == {"not run"} for row in others)
+
+
 def test_a_peak_needs_a_fall_and_a_height():
     epochs = np.arange(12.0)
     hill = np.array([0.1, 0.1, 0.2, 0.5, 0.9, 1, 0.9, 0.5, 0.2, 0.1, 0.1, 0.1])

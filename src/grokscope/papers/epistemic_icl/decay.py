@@ -56,11 +56,13 @@ def _list_decays(evidence: Evidence) -> Comparison:
                 arm.name,
                 f"{arm.spec.optimiser.weight_decay:g}",
                 *(
-                    f"{np.isfinite(arm.times(question.event)).sum()} of {len(arm.rows)}"
+                    f"{np.isfinite(arm.times(question.event)).sum()} of {arm.finished.sum()}"
                     for question in QUESTIONS
                 ),
                 *(f"{figures.median(arm, f'{cell}_final_accuracy'):.2f}" for cell, *_ in QUESTIONS),
             )
+            if arm.finished.any()
+            else (arm.name, f"{arm.spec.optimiser.weight_decay:g}", *["not run"] * 4)
             for sample in evidence.samples.values()
             for arm in sample.arms.values()
         ),

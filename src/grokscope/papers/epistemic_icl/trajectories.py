@@ -9,7 +9,7 @@ import polars as pl
 
 from grokscope.claims.evidence import Evidence
 from grokscope.claims.judgements import Level
-from grokscope.claims.studies import Claim, Study
+from grokscope.claims.studies import Claim, Comparison, Study
 from grokscope.papers.epistemic_icl import figures
 from grokscope.papers.epistemic_icl.quantities import trace
 from grokscope.papers.epistemic_icl.settings import (
@@ -34,19 +34,23 @@ def trace_with_accuracy(run: Run) -> pl.DataFrame:
     )
 
 
-def _state_peaks(evidence: Evidence) -> str:
+def _list_peaks(evidence: Evidence) -> Comparison:
     """EU before and after, and how many peaks there are, cell by cell and arm by arm."""
-    return " ".join(
-        f"{arm.name}, {question.words}: {np.isfinite(arm.times(question.event)).sum()} of "
-        f"{len(arm.rows)} generalise, {np.isfinite(arm.times(f'{question.cell}_eu_peak')).sum()} "
-        f"have an EU peak; median EU {np.nanmedian(arm.values(f'{question.cell}_eu_early')):.2g} "
-        "nats in the first quarter, "
-        f"{np.nanmedian(arm.values(f'{question.cell}_final_eu_corrected')):.2g} at the end."
+    rows = tuple(
+        (
+            f"{arm.name}, {question.words}",
+            f"{np.isfinite(arm.times(question.event)).sum()} of {arm.finished.sum()}",
+            f"{np.isfinite(arm.times(f'{question.cell}_eu_peak')).sum()}",
+            f"{np.nanmedian(arm.values(f'{question.cell}_eu_early')):.2g}",
+            f"{np.nanmedian(arm.values(f'{question.cell}_final_eu_corrected')):.2g}",
+        )
         for question in QUESTIONS
         for sample in evidence.samples.values()
         for arm in sample.arms.values()
-        if np.isfinite(arm.values(f"{question.cell}_eu_early")).any()
+        if arm.finished.any()
     )
+    medians = ("median EU in the first quarter, nats", "at the end")
+    return Comparison(("arm, cell", "generalise", "EU peaks", *medians), rows)
 
 
 def ask_about(question: Question) -> Iterator[Claim]:
@@ -123,7 +127,7 @@ STUDY = Study(
     "interval is that narrow.",
     claims=tuple(claim for question in QUESTIONS for claim in ask_about(question)),
     draw=figures.draw_trajectories,
-    read=_state_peaks,
+    table=_list_peaks,
     caption="Accuracy in the four cells (the line across is the optimal predictor on new tasks and "
     "pairs), EU and AU on new tasks, and the weight norm. Medians and ranges over seeds.",
     curve_arms=(ADAMW, IVON, FEW_ADAMW, FEW_IVON),
