@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import heapq
 import json
+import math
 import random
 import statistics
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -22,6 +24,7 @@ import polars as pl
 
 from grokscope.claims.looks import LOOKS
 from grokscope.claims.studies import plan
+from grokscope.engine.executors.node import ORDERS
 from grokscope.engine.executors.ray import make_batches
 from grokscope.engine.planning import estimate_seconds, expected_seconds, in_order
 from grokscope.errors import GrokscopeError
@@ -30,6 +33,7 @@ from grokscope.spec import KINDS, Spec
 
 RESULTS = Path(__file__).parent.parent / "results"
 START = 3.0  # seconds until a process has imported JAX (1.4 of processor time) and looked around
+STOPPED = 5.0  # times as long per epoch as is usual for its form: its process had been stopped
 COMPILE = 6.0  # of a program that the node does not have yet
 CLAIM = 0.02  # to claim a run, and to make its data
 DRAWS = 10
@@ -57,34 +61,42 @@ class Result(NamedTuple):
 
 
 def read_runs() -> list[Recorded]:
-    found = []
+    """Without runs whose process must have been stopped for a while: the clock went on."""
+    found: list[Recorded] = []
+    pace: list[float] = []
     for path in sorted(RESULTS.glob("*/*/runs.parquet")):
         table = pl.read_parquet(path)
         if not {"spec", "seconds"} <= set(table.columns):
             continue
-        for text, seconds in table.select("spec", "seconds").iter_rows():
+        for text, seconds, epochs in table.select("spec", "seconds", "epochs").iter_rows():
             changed = json.loads(text)
             try:
                 spec = KINDS[changed.pop("kind", "routing")]().replace(**changed)
                 found.append(Recorded(spec, seconds, spec.family(), estimate_seconds(spec)))
             except (GrokscopeError, TypeError, KeyError):
                 continue  # of an older version
-    return [run for run in found if run.seconds > 0]
+            pace.append(seconds / max(epochs, 1))
+    usual = (
+        pl.DataFrame({"form": [run.form for run in found], "pace": pace})
+        .select(pl.col("pace") <= STOPPED * pl.col("pace").median().over("form"))
+        .to_series()
+    )
+    return [run for run, kept in zip(found, usual, strict=True) if kept and run.seconds > 0]
 
 
-def simulate(batches: Sequence[Sequence[Recorded]], workers: int, starts: bool) -> Result:
-    """Workers take the next batch as soon as they are free. `starts`: a process per batch, as with
-    Ray; else one per worker, as with SLURM."""
+def simulate(batches: Sequence[Sequence[Recorded]], workers: int, each: float = math.inf) -> Result:
+    """Workers take the next batch as soon as they are free, and a new process after `each` of
+    them."""
     free = [(0.0, worker) for worker in range(workers)]
     heapq.heapify(free)
     known: set[tuple[int, str]] = set()  # programs that a node has
-    begun: set[int] = set()
+    taken: Counter[int] = Counter()
     busy = end = 0.0
     for batch in batches:
         now, worker = heapq.heappop(free)
-        if starts or worker not in begun:
+        if taken[worker] % each == 0:
             now += START
-            begun.add(worker)
+        taken[worker] += 1
         for run in batch:
             program = (worker // PER_NODE, run.form)
             now += CLAIM + (0.0 if program in known else COMPILE) + run.seconds
@@ -100,9 +112,9 @@ def plan_all(runs: Sequence[Recorded], workers: int) -> dict[str, Result]:
     """What each plan makes of these runs, which are in no order."""
     order = sorted(runs, key=lambda run: (-run.estimated, run.form))
     return {
-        "SLURM: one by one, the longest first": simulate([[r] for r in order], workers, False),
-        "SLURM: one by one, in no order": simulate([[r] for r in runs], workers, False),
-        "Ray: batches of equal form, five minutes": simulate(batch(runs, workers), workers, True),
+        "SLURM: one by one, the longest first": simulate([[r] for r in order], workers),
+        "SLURM: one by one, in no order": simulate([[r] for r in runs], workers),
+        "Ray: batches of equal form, five minutes": simulate(batch(runs, workers), workers, ORDERS),
     }
 
 
@@ -156,7 +168,7 @@ def price_papers(workers: int = 100) -> None:
                     for spec in wave
                 ]
                 order = sorted(runs, key=lambda run: (-run.estimated, run.form))
-                makespan += simulate([[run] for run in order], workers, False).makespan
+                makespan += simulate([[run] for run in order], workers).makespan
             print(
                 f"| {name} | {label} | {len(specs):,} | {sum(seconds.values()) / 3600:,.1f} "
                 f"| {max(seconds.values()) / 60:.1f} | {makespan / 3600:.2f} |"

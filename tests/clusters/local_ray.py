@@ -28,6 +28,7 @@ from clusters.local_slurm import children, free_port
 PATIENCE = {"RAY_raylet_start_wait_time_s": "300", "RAY_health_check_failure_threshold": "20"}
 RAY = str(Path(sys.executable).parent / "ray")
 SECONDS = 600.0  # for anything to happen
+RUNS = (8, 15_000)  # how many, of how many epochs
 
 
 class Cluster:
@@ -129,7 +130,7 @@ def drive(address: str, root: str, log: str) -> None:
         def tell(event: gs.Event) -> None:
             print(event.to_json(), file=file, flush=True)
 
-        gs.train(make_specs(8), root, executor=gs.Ray(address=address), sinks=tell)
+        gs.train(make_specs(*RUNS), root, executor=gs.Ray(address=address), sinks=tell)
 
 
 def main() -> None:
@@ -150,7 +151,7 @@ def main() -> None:
             return drivers[-1]
 
         def ended() -> int:
-            return sum(store.find(spec).ended for spec in make_specs(8))
+            return sum(store.find(spec).ended for spec in make_specs(*RUNS))
 
         def disturb(what: str, how: Callable[[], object]) -> None:
             """In mid-run. A driver that is lost on the way is started again, as its user would."""
@@ -161,8 +162,9 @@ def main() -> None:
             wait_for(lambda: drivers[-1].advances(since), "runs to advance")
             if drivers[-1].process.poll() is not None:
                 say(f"the driver has ended with code {drivers[-1].process.returncode} before this:")
+            before = ended()
             how()
-            say(f"{what}; {ended()} of 8 runs had ended")
+            say(f"{what} when {before} of 8 runs had ended")
 
         def restart_head() -> None:
             for name in list(ray.parts):
@@ -190,7 +192,7 @@ def main() -> None:
         for event in told:
             if event.kind == "warned":
                 say("told:", event.message[:150])
-        assert_same_as_alone([store.find(spec) for spec in make_specs(8)], told, store)
+        assert_same_as_alone([store.find(spec) for spec in make_specs(*RUNS)], told, store)
         say(f"done, with {len(drivers)} drivers")
 
 

@@ -239,6 +239,34 @@ def test_a_nodes_folder_is_nobody_elses(tmp_path, monkeypatch):
     assert other.name != "grokscope-12345"
 
 
+def test_orders_of_a_series_share_a_worker(alone, tiny, store, tmp_path, monkeypatch):
+    monkeypatch.setattr(node.tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(node, "ORDERS", 3)
+    told, workers = [], []
+
+    def carry_out(spec, series):
+        node.carry_out_here(make_order([spec], store), 1, 1, told.append, series)
+        kept = node._kept[series, 1, 1]._kept
+        workers.append(kept[0].process if kept else None)
+        return store.find(spec)
+
+    assert_same([carry_out(run.spec, "one") for run in alone], alone)
+    assert workers[0] is workers[1]
+    workers[0].kill()
+    other, third, fourth = gs.sweep(tiny, {"seed": range(7, 10)})
+    assert carry_out(other, "one").ended  # by a new one
+    assert workers[2].pid != workers[1].pid
+    assert any("was killed by SIGKILL" in event.message for event in told)
+    for spec in gs.sweep(tiny, {"seed": range(20, 22)}):  # its third order is its last
+        carry_out(spec, "one")
+    assert workers[-1] is None
+    carry_out(third, "one")
+    carry_out(fourth, "two")
+    assert workers[-2].poll() is not None  # the series is over
+    assert store.verify() == []
+    node._kept.popitem()[1].close()
+
+
 def test_batches_are_of_equal_form_and_length(tiny):
     specs = [
         *gs.sweep(tiny, {"seed": range(40)}),
@@ -360,7 +388,7 @@ class FakeRay:
             raise self.losses.pop()
         return waiting, []
 
-    def get(self, reference):
+    def get(self, reference, timeout=None):
         return reference() if reference else []
 
     def kill(self, actor):
@@ -370,9 +398,32 @@ class FakeRay:
         self.connected -= 1
 
 
-@pytest.mark.parametrize("loss", [ConnectionError("gone"), FakeRay.exceptions.RayError("gone")])
-def test_a_head_that_was_restarted_is_found_again(store, monkeypatch, loss):
-    fake, events = FakeRay(loss), []
+class Forgetful(FakeRay):
+    """Its head comes back without knowing our tasks and actors: it raises nothing by itself."""
+
+    def wait(self, waiting, num_returns, timeout):
+        return ([], waiting) if self.connected == 1 else (waiting, [])
+
+    def get(self, reference, timeout=None):
+        if self.connected == 1:
+            raise self.exceptions.RayActorError("gone")
+        return super().get(reference)
+
+    def shutdown(self):
+        pass
+
+
+@pytest.mark.parametrize(
+    "fake",
+    [
+        FakeRay(ConnectionError("gone")),
+        FakeRay(FakeRay.exceptions.RayError("gone")),
+        Forgetful(),
+    ],
+)
+def test_a_head_that_was_restarted_is_found_again(store, monkeypatch, fake):
+    monkeypatch.setattr("grokscope.engine.executors.ray.DEAF_SECONDS", 0.0)
+    events = []
 
     def connect(executor):
         fake.connected += 1

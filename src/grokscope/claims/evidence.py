@@ -19,13 +19,14 @@ import polars as pl
 
 from grokscope.claims.looks import ERROR, LOOKS, Look, looks_up_to
 from grokscope.claims.studies import Paper, Planned, ScaleName, Setting, Study, plan, plan_setting
-from grokscope.claims.summaries import summarise_all
 from grokscope.claims.verdicts import Finding
 from grokscope.errors import StoreError
+from grokscope.probes.summaries import summarise_all
 from grokscope.spec import Spec
 
 if TYPE_CHECKING:
     from grokscope.claims.studies import Claim
+    from grokscope.engine.executors import Executor
     from grokscope.store import Run
 
 Frames = Mapping[str, pl.DataFrame]
@@ -242,6 +243,7 @@ def collect(
     runs: Mapping[str, Run],
     base: Tables,
     later: bool = False,
+    executor: Executor | None = None,
 ) -> Tables:
     """Tables of the planned runs that have ended, laid over those of `base`. Runs of a `later` look
     do not change how many seeds a study has at first."""
@@ -262,7 +264,7 @@ def collect(
         name: [f for f in (paper.summarise, *(s.summarise for s in users[name].values())) if f]
         for name in ended
     }
-    summaries = summarise_all(asked, ended.values())
+    summaries = summarise_all(asked, ended.values(), executor)
     shared = _read_together(everything, ended)
     rows = [
         _row(run) | more | shared.get(run.id, {})

@@ -230,7 +230,7 @@ def carry_out(
         shown = [item for item in work.planned if not isinstance(item.study, Annex)]
         if shown:
             with interrupts.closing():
-                base = collect(paper, shown, runs, base, later=bool(work.open))
+                base = collect(paper, shown, runs, base, bool(work.open), executor)
                 write_tables(base, results / paper.name / work.scale)
     for annex in work.computed:
         write_frames(annex.tabulate((), store), {}, results / annex.name)

@@ -37,6 +37,9 @@ class Event:
         return Event(**json.loads(text))
 
 
+DONE = "done"  # what a worker process says, instead of an event, when an order is carried out
+TIRED = 75  # exit code of one that got no further order for a while
+
 Sink = Callable[[Event], None]
 """Whatever listens: a terminal, a notebook, a tracker, the browser lab."""
 

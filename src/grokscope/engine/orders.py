@@ -15,16 +15,17 @@ import contextlib
 import json
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import Any, Literal
 
 from grokscope import interrupts
 from grokscope.engine.events import Event, Sink
 from grokscope.errors import GrokscopeError, LeaseLost, StoreError, TrainingError
-from grokscope.parts import load, refer, trusting
+from grokscope.parts import load, load_function, refer, trusting
 from grokscope.spec import KINDS, Spec, read_spec
-from grokscope.store import Store
+from grokscope.store import Run, Store
 from grokscope.store.run import RESUME
 from grokscope.store.store import is_ours
 
@@ -45,12 +46,19 @@ class Order:
     execution: Execution = "auto"
     probe: str = ""
     """`module:function` or `file.py:function` of a probe; empty: train."""
+    summary: Sequence[str] = ()
+    """`module:function`s of whole runs, whose numbers are kept in the run."""
     kinds: dict[str, str] = field(default_factory=dict)
     """Kinds of runs that the package does not know, and where their spec classes are."""
     trust: bool = False
     """May parts be loaded that only the store names?"""
     stay: bool = True
     """When others do all that is left: wait for them, to succeed one that dies; else go."""
+
+    @property
+    def reads(self) -> bool:
+        """Nothing is trained: runs that have ended are read."""
+        return bool(self.probe or self.summary)
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -66,9 +74,17 @@ def make_order(
     execution: Execution = "auto",
     probe: str = "",
     trust: bool = False,
+    summary: Sequence[str] = (),
 ) -> Order:
-    own = {spec.kind_name: refer(type(spec)) for spec in specs if not is_ours(spec)}
-    return Order(str(store.root), [spec.to_dict() for spec in specs], execution, probe, own, trust)
+    return Order(
+        store=str(store.root),
+        specs=[spec.to_dict() for spec in specs],
+        execution=execution,
+        probe=probe,
+        summary=tuple(summary),
+        kinds={spec.kind_name: refer(type(spec)) for spec in specs if not is_ours(spec)},
+        trust=trust,
+    )
 
 
 def carry_out(order: Order, sink: Sink) -> None:
@@ -76,8 +92,8 @@ def carry_out(order: Order, sink: Sink) -> None:
     that cannot be trained are told as `refused`; what has ended, the store knows."""
     specs, store = read_specs(order), Store(order.store)
     with trusting(order.trust):
-        if order.probe:
-            _probe_all(specs, store, order.probe, order.stay)
+        if order.reads:
+            _read_all(specs, store, order)
         else:
             with interrupts.noticed():
                 _train_all(specs, store, sink, order.execution, order.stay)
@@ -123,20 +139,30 @@ def _train_all(
             time.sleep(POLL_SECONDS)
 
 
-def _probe_all(specs: Sequence[Spec], store: Store, probe: str, stay: bool) -> None:
-    """Each run is probed by whoever claims it, so that several workers share the work."""
+def _read_all(specs: Sequence[Spec], store: Store, order: Order) -> None:
+    """Each run is read by whoever claims it, so that several workers share the work."""
+    from grokscope.engine.compilation import prepare
     from grokscope.probes import is_taken, take
+    from grokscope.probes.summaries import is_kept, summarise
 
+    prepare()
+    is_read: Callable[[Run], bool] = partial(is_taken, probe=order.probe)
+    read: Callable[[Run], object] = partial(take, probe=order.probe)
+    if not order.probe:
+        functions = [load_function(name, "what is read off a run") for name in order.summary]
+        is_read, read = partial(is_kept, functions), partial(summarise, functions)
     left = [store.find(spec) for spec in specs]
-    while left := [run for run in left if not is_taken(run, probe)]:
+    tried: set[str] = set()  # a summary that says nothing is not kept
+    while left := [run for run in left if run.id not in tried and not is_read(run)]:
         held = 0
         for run in left:
             with store.claim(f"probe-{run.id}") as mine:
                 held += not mine
                 if mine:
-                    take(run, probe)
+                    read(run)
+                    tried.add(run.id)
         if held == len(left):
-            if not stay:
+            if not order.stay:
                 return
             time.sleep(POLL_SECONDS)
 

@@ -1,18 +1,23 @@
-"""A worker process: reads one order from standard input, writes events to standard output.
+"""A worker process: reads orders from standard input, writes events to standard output.
 
-It is told to stop by its standard input closing, which also happens when its master is killed.
+After each order it says so and waits for the next. It is told to stop by its standard
+input closing, which also happens when its master is killed.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import queue
 import signal
 import sys
 import threading
 from pathlib import Path
 
-from grokscope.engine.events import Event
+from grokscope.engine.events import DONE, TIRED, Event
+from grokscope.store.provenance import share_cores
+
+IDLE_SECONDS = 60.0  # without an order, after which it gives its memory back
 
 
 def main() -> int:
@@ -25,24 +30,28 @@ def main() -> int:
         Path("/proc/self/oom_score_adj").write_text("500")
     events = os.fdopen(os.dup(sys.stdout.fileno()), "w")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a user's rule prints is no event
-    order = sys.stdin.readline()
-    threading.Thread(target=_stop_with_master, daemon=True).start()
+    orders: queue.SimpleQueue[str] = queue.SimpleQueue()
+    threading.Thread(target=_listen, args=(orders,), daemon=True).start()
     from grokscope.engine.orders import Order, carry_out
     from grokscope.errors import GrokscopeError
 
     def tell(event: Event) -> None:
         print(event.to_json(), file=events, flush=True)
 
-    try:
-        carry_out(Order.from_json(order), tell)
-    except GrokscopeError as error:
-        tell(Event("warned", "", message=str(error), error=type(error).__name__))
-        return 1
-    return 0
+    while True:
+        try:
+            carry_out(Order.from_json(orders.get(timeout=IDLE_SECONDS)), tell)
+        except queue.Empty:
+            return TIRED
+        except GrokscopeError as error:
+            tell(Event("warned", "", message=str(error), error=type(error).__name__))
+            return 1
+        print(DONE, file=events, flush=True)
 
 
-def _stop_with_master() -> None:
-    sys.stdin.read()
+def _listen(orders: queue.SimpleQueue[str]) -> None:
+    for line in sys.stdin:
+        orders.put(line)
     _leave()
 
 
@@ -57,13 +66,9 @@ def _leave(number: int = 0, frame: object = None) -> None:
 
 def _limit_cores() -> None:
     """Our share of the cores. XLA sizes its thread pools by it; without it two workers fight."""
-    if not hasattr(os, "sched_setaffinity"):
-        return
-    cores = sorted(os.sched_getaffinity(0))
-    share = int(os.environ["NPROC"])
-    first = int(os.environ["GROKSCOPE_WORKER"]) * share
-    mine = {cores[(first + offset) % len(cores)] for offset in range(share)}
-    os.sched_setaffinity(0, mine)
+    if hasattr(os, "sched_setaffinity"):
+        share = share_cores(int(os.environ["GROKSCOPE_WORKER"]), int(os.environ["NPROC"]))
+        os.sched_setaffinity(0, share)
 
 
 if __name__ == "__main__":

@@ -49,6 +49,12 @@ def count_cores() -> int:
     return os.cpu_count() or 1
 
 
+def share_cores(index: int, count: int) -> set[int]:
+    """Those of the worker process of that index, among the cores that the caller may use."""
+    cores = sorted(os.sched_getaffinity(0))
+    return {cores[(index * count + offset) % len(cores)] for offset in range(count)}
+
+
 def new_segment(
     epoch: int, execution: str, machine: dict[str, Any] | None = None
 ) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """A share of somebody else's machine: how an order is carried out on a node of a cluster.
 
 Runs are trained by a worker process of their own, as at home: it has its threads pinned to cores
-that no other of ours uses, a compile cache on the node's own disk, and it ends with its order, so
-that what JAX keeps in memory does not grow from task to task.
+that no other of ours uses, a compile cache on the node's own disk, and it ends with its order, or
+after a few that belong together, so that what JAX keeps in memory does not grow from task to task.
 """
 
 from __future__ import annotations
@@ -20,13 +20,24 @@ from grokscope.engine.executors.processes import LocalProcesses
 from grokscope.engine.orders import Order
 from grokscope.store.leases import Leases
 
+ORDERS = 10  # of one worker process; each compiled program that it meets adds to its memory
+_kept: dict[tuple[str, int, int], LocalProcesses] = {}
 
-def carry_out_here(order: Order, processes: int, threads: int, sink: Sink) -> None:
-    """All that nobody else does of an order, by worker processes of this node."""
+
+def carry_out_here(
+    order: Order, processes: int, threads: int, sink: Sink, series: str = ""
+) -> None:
+    """All that nobody else does of an order, by worker processes of this node. Orders of the same
+    series that come to the same process share its workers."""
     folder = _own_folder()
     os.environ.setdefault("GROKSCOPE_CACHE", str(folder / "cache"))
+    key = (series, processes, threads)
+    if key not in _kept:
+        while _kept:
+            _kept.popitem()[1].close()
+        _kept[key] = LocalProcesses(processes, threads, ORDERS if series else 1)
     with _own_cores(folder / "cores", processes * threads):
-        LocalProcesses(processes, threads).execute(order, sink)
+        _kept[key].execute(order, sink)
 
 
 def _own_folder() -> Path:

@@ -1,10 +1,10 @@
 """Tasks of a Ray cluster (extra `ray`).
 
-A task is a batch of runs of equal form that takes some minutes, trained by a worker process of its
-own (see `node`), so nothing grows in Ray's workers. Every node has grokscope installed; no task has
-a `runtime_env`. A task that dies with its node is tried again elsewhere and resumes. Where nodes do
-not see the store, runs are trained in a directory of the node and shipped home when they end, and
-what they need (a teacher) is shipped there.
+A task is a batch of runs of equal form that takes some minutes, trained by a worker process that
+ends after a few batches (see `node`), so nothing grows in Ray's workers. Every node has grokscope
+installed; no task has a `runtime_env`. A task that dies with its node is tried again elsewhere and
+resumes. Where nodes do not see the store, runs are trained in a directory of the node and shipped
+home when they end, and what they need (a teacher) is shipped there.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ LOOK_SECONDS = 0.3
 MOST_FRUITLESS = 2  # rounds in a row that brought no run to its end
 SPARE = 5  # batches per worker that what is left makes at least
 BACK_SECONDS = 60.0  # until a head that was lost is given up
+DEAF_SECONDS = 30.0  # without a word from the cluster, after which it counts as lost
 TRIES = 3  # of a task whose node or process has died, before the round ends without it
 
 Files = Mapping[str, bytes]
@@ -65,7 +66,7 @@ class Ray:
         try:
             while fruitless < MOST_FRUITLESS:
                 left = [s for n, s in specs.items() if n not in refused and not _ended(store, n)]
-                if order.probe:
+                if order.reads:
                     left, fruitless = list(specs.values()), MOST_FRUITLESS  # once: they are cached
                 if not left:
                     break
@@ -74,7 +75,7 @@ class Ray:
                 except (ray.exceptions.RayError, ConnectionError) as error:
                     sink(Event("warned", "", message=f"Ray was lost: {_first(error)}."))
                     ray = self._connect_again(ray)
-                if not order.probe and any(n in refused or _ended(store, n) for n in _names(left)):
+                if not order.reads and any(n in refused or _ended(store, n) for n in _names(left)):
                     fruitless = 0
                 else:
                     fruitless += 1
@@ -108,8 +109,18 @@ class Ray:
             for batch in batches
         }
 
+        heard = time.monotonic()
+
         def listen() -> None:
-            for line in ray.get(ears.take.remote()):
+            nonlocal heard
+            try:
+                lines = ray.get(ears.take.remote(), timeout=DEAF_SECONDS)
+            except ray.exceptions.RayActorError:  # it is restarted, if its head still knows it
+                if time.monotonic() - heard > DEAF_SECONDS:
+                    raise
+                return
+            heard = time.monotonic()
+            for line in lines:
                 event = Event.from_json(line)
                 if event.kind == "refused":
                     refused.add(event.run)
@@ -123,8 +134,7 @@ class Ray:
                 done, waiting = ray.wait(waiting, num_returns=len(waiting), timeout=LOOK_SECONDS)
             else:  # for those who work here on what has arrived
                 time.sleep(LOOK_SECONDS)
-            with contextlib.suppress(ray.exceptions.RayActorError):  # it is restarted
-                listen()
+            listen()
             for reference in done:
                 try:
                     arrived |= ray.get(reference)
@@ -211,15 +221,15 @@ def work(
         ears.hear.remote(event.to_json())
 
     if (Path(order.store) / ".locks" / mark).exists():
-        carry_out_here(order, 1, threads, tell)
+        carry_out_here(order, 1, threads, tell, mark)
         return {}
-    if order.probe:
+    if order.reads:
         raise StoreError("Probes need a store that every node sees.")
     with tempfile.TemporaryDirectory(prefix="grokscope-") as folder:
         store = Store(folder)
         for name, files in needed.items():
             store.receive(name, files)
-        carry_out_here(replace(order, store=folder), 1, threads, tell)
+        carry_out_here(replace(order, store=folder), 1, threads, tell, mark)
         names = [spec.id for spec in read_specs(order) if _ended(store, spec.id)]
         return {name: pack(store.get(name).path) for name in names}
 

@@ -82,7 +82,7 @@ class Slurm:
                         left.discard(event.run)
                     sink(event)
                 alive = self._count_alive(jobs)
-                if order.probe:  # taken once; who asked takes what is missing then
+                if order.reads:  # taken once; who asked takes what is missing then
                     left = left if alive or not jobs else set()
                 else:
                     left = {n for n in left if not (store.root / n / OUTCOME).exists()}

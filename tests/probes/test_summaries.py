@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+import os
 import threading
 
 import pytest
 
 import grokscope as gs
 import tiny_paper
-from grokscope.claims import summaries
+from grokscope.probes import summaries
 from grokscope.store import files
 
 CALLS: list[str] = []
@@ -97,3 +98,21 @@ def test_several_at_once(runs, monkeypatch):
         return {"met": 1}
 
     assert ask(runs, meet) == [{"met": 1}] * 3
+
+
+def test_workers_of_an_executor_read_what_is_missing(runs, tmp_path, monkeypatch):
+    source = "import os\n\ndef who(run):\n    return {'pid': os.getpid()}\n"
+    (tmp_path / "readers.py").write_text(source + "\ndef nothing(run):\n    return {}\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    import readers
+
+    executor = gs.LocalProcesses(1, 1)
+    (here,) = ask(runs[:1], readers.who)
+    found = summaries.summarise_all({run.id: [readers.who] for run in runs}, runs, executor)
+    assert found[0] == here == {"pid": os.getpid()}  # it was kept
+    assert found[1] == found[2] != here
+    empty = summaries.summarise_all({run.id: [readers.nothing] for run in runs}, runs, executor)
+    assert empty == [{}, {}, {}]
+    inner = {run.id: [lambda run: {"pid": os.getpid()}] for run in runs}  # no worker can have it
+    assert summaries.summarise_all(inner, runs, executor) == [here] * 3
