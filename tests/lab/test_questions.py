@@ -19,7 +19,7 @@ from starlette.testclient import TestClient
 
 import grokscope as gs
 from grokscope.cli import run as run_command
-from grokscope.lab import autopsy, forms, scrubbing, watching
+from grokscope.lab import autopsy, catalogue, forms, scrubbing, watching
 from grokscope.lab.guard import Guard
 from grokscope.lab.orders import Orders
 from grokscope.lab.server import Lab, make_app
@@ -75,6 +75,29 @@ def test_runs_are_listed_in_arms_and_filtered_as_on_the_command_line(client, tra
         by_store = lab.store.sql(f"select run from runs where {where}")["run"].to_list()
         assert sorted(line["run"] for line in found) == sorted(by_store)
         assert by_store
+
+
+def test_lines_from_the_index_are_those_of_the_files(trained, monkeypatch) -> None:
+    monkeypatch.setattr("grokscope.store.index.RECENT", -1.0)  # what has just been written counts
+    store, names = gs.Store(trained[0].path.parent), {run.id for run in trained}
+    store.table()
+    slow, quick = catalogue.Catalogue(store), catalogue.Catalogue(store)
+    slow.renew(names)
+    read: list[str] = []
+    monkeypatch.setattr(catalogue, "MANY", 1)
+    plain = catalogue.read_line
+    monkeypatch.setattr(catalogue, "read_line", lambda s, name: read.append(name) or plain(s, name))
+    quick.renew(names)
+    assert len(read) == 2  # one of each arm
+    lines = {line.run: line.to_json("") for line in quick.lines()}
+    assert lines == {line.run: line.to_json("") for line in slow.lines()}
+    assert {line["seed"] for line in lines.values()} == {0, 1}
+
+
+def test_only_some_lines_are_asked_for(client, trained) -> None:
+    names = [trained[2].id, trained[0].id]
+    found = client.get(f"/api/runs?only={','.join(names)},0000000000000000").json()["runs"]
+    assert {line["run"] for line in found} == set(names)
 
 
 def test_hostile_names_and_damaged_runs_do_no_harm(client, lab, store, tmp_path) -> None:

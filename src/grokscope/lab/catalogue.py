@@ -11,15 +11,17 @@ import json
 import math
 import re
 import threading
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Set
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from grokscope.errors import SpecError, suggest
 from grokscope.spec import KINDS, flatten
 from grokscope.store import Store, shorten
+from grokscope.store.feed import changed_at
 from grokscope.store.files import read_json
+from grokscope.store.index import ARM, WRITTEN
 from grokscope.store.run import OUTCOME, SPEC
 
 if TYPE_CHECKING:
@@ -39,6 +41,7 @@ HARMLESS = (
 QUOTED = re.compile(r"'(?:[^']|'')*'" + r'|"([^"]*)"')
 NUMBER = re.compile(r"(?<!\w)\d+(\.\d*)?(e[+-]?\d+)?", re.IGNORECASE)
 MOST_CONDITION = 500  # characters
+MANY = 500  # runs that are worth a look into the index
 
 
 @dataclass(frozen=True)
@@ -56,8 +59,9 @@ class Line:
     final: Mapping[str, float | None]
     fields: Mapping[str, Any]
     told: tuple[str, ...]  # fields that differ from their defaults, without seeds
+    changed: float  # when its curve or outcome was written
 
-    def to_json(self, label: str, changed_at: float) -> dict[str, Any]:
+    def to_json(self, label: str) -> dict[str, Any]:
         return {
             "run": self.run,
             "arm": self.arm,
@@ -69,7 +73,7 @@ class Line:
             "budget": self.budget,
             **self.times,
             "test": self.final.get("test_accuracy"),
-            "changed": round(changed_at, 1),
+            "changed": round(self.changed, 1),
         }
 
 
@@ -80,17 +84,43 @@ class Catalogue:
         self._table: pl.DataFrame | None = None
         self._lock = threading.Lock()
 
-    def renew(self, changed: Iterable[str], gone: Iterable[str] = ()) -> None:
+    def renew(self, changed: Set[str], gone: Iterable[str] = ()) -> None:
         """Read these runs again; what cannot be read is left out (`grokscope verify` names it)."""
         with self._lock:
             for name in gone:
                 self._lines.pop(name, None)
-            for name in changed:
+            known = self._recall(changed) if len(changed) >= MANY else {}
+            self._lines |= known
+            for name in changed - known.keys():
                 try:
                     self._lines[name] = read_line(self.store, name)
                 except Exception:  # whatever a file may hold
                     self._lines.pop(name, None)
             self._table = None
+        if len(changed) - len(known) >= MANY:  # the next lab will find them in the index
+            threading.Thread(target=self.table, daemon=True).start()
+
+    def _recall(self, names: Iterable[str]) -> dict[str, Line]:
+        """Lines of ended runs that the store's index knows: one run of each arm is read."""
+        found: dict[str, Line] = {}
+        for _, members in self.store.recall(names).group_by(ARM):
+            ended = members.filter(members["status"] != "partial")
+            if not len(ended):
+                continue
+            first = read_line(self.store, ended["run"][0])
+            asked = ("run", "seed", "status", "epochs", WRITTEN, *first.times, *first.final)
+            for row in ended.select(n for n in asked if n in ended.columns).iter_rows(named=True):
+                found[row["run"]] = replace(
+                    first,
+                    run=row["run"],
+                    seed=row.get("seed", first.seed),
+                    status=row["status"],
+                    epochs=row["epochs"],
+                    times={name: row.get(name) for name in first.times},
+                    final={name: _number(row.get(name)) for name in first.final},
+                    changed=row[WRITTEN] / 1e9,
+                )
+        return found
 
     def lines(self, condition: str = "") -> list[Line]:
         if not condition.strip():
@@ -104,6 +134,9 @@ class Catalogue:
         except pl.exceptions.PolarsError as error:
             raise SpecError(f"The filter failed: {str(error).splitlines()[0]}") from error
         return [self._lines[name] for name in found if name in self._lines]
+
+    def find(self, runs: Iterable[str]) -> list[Line]:
+        return [self._lines[run] for run in runs if run in self._lines]
 
     def arm_of(self, run: str) -> list[Line]:
         """The runs that share everything with this one but the seed."""
@@ -167,6 +200,7 @@ def read_line(store: Store, name: str) -> Line:
         final={n: _number(value) for n, value in outcome.get("final", {}).items()},
         fields=fields,
         told=tuple(told),
+        changed=changed_at(folder),
     )
 
 

@@ -120,10 +120,12 @@ class Lab:
     def runs(self, request: Request) -> Response:
         self.look()
         lines = self.catalogue.lines(request.query_params.get("where", ""))
+        if only := request.query_params.get("only", ""):
+            lines = self.catalogue.find(only.split(","))
         labels, busy = label_arms(lines), self.orders.under_way()
         listed = []
         for line in lines:
-            item = line.to_json(labels[line.arm], changed_at(self.store.root / line.run))
+            item = line.to_json(labels[line.arm])
             if line.status == "partial":
                 item["status"] = self.state_of(line.run, busy)
             listed.append(item)
@@ -303,7 +305,10 @@ def _whole(request: Request, name: str) -> int:
 
 def answer(value: Any) -> Response:
     """As JSON, which has no NaN: it becomes null."""
-    return JSONResponse(finite(value))
+    try:
+        return JSONResponse(value)
+    except ValueError:
+        return JSONResponse(finite(value))
 
 
 @contextlib.asynccontextmanager

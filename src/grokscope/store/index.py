@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 INDEX = ".index"
 SOURCES = (OUTCOME, SPEC, PROVENANCE, NOTES)  # all that a row tells of
 STAMP, WRITTEN, MADE = ".stamp", ".written", ".made"  # no field of a spec has such a name
+ARM = ".arm"  # the same for runs that differ in their seeds alone
 KEEP_FROM = 32  # rows that take longer to read again than the index takes to write
 RECENT = 2.0  # seconds in which a file may change twice without another time
 
@@ -53,6 +54,10 @@ class Index:
         if self._frame is None:
             self._frame = self._load()
         return self._frame
+
+    def recall(self, names: Iterable[str]) -> pl.DataFrame:
+        """What is known of these entries and has not changed; nothing is read."""
+        return self.frame.join(_stamp_all(self.root, names), on=["run", STAMP], how="semi")
 
     def look(self, names: Iterable[str]) -> pl.DataFrame:
         """The table of these entries, by name; only those that have changed are read."""
@@ -91,7 +96,8 @@ class Index:
                 return frame.drop(MADE)
         except (StoreError, pl.exceptions.PolarsError):
             pass
-        return pl.DataFrame(schema={"run": pl.String, STAMP: pl.Int64, WRITTEN: pl.Int64})
+        kinds = {"run": pl.String, STAMP: pl.Int64, WRITTEN: pl.Int64, ARM: pl.String}
+        return pl.DataFrame(schema=kinds)
 
     def _save(self, frame: pl.DataFrame) -> None:
         """Keep it if we may. A store that can only be read is read in full each time."""
@@ -104,7 +110,7 @@ class Index:
 
 def without_bookkeeping(frame: pl.DataFrame) -> pl.DataFrame:
     """The columns that were asked for; none where there are no runs."""
-    return frame.drop(STAMP, WRITTEN) if len(frame) else frame.clear().select()
+    return frame.drop(STAMP, WRITTEN, ARM) if len(frame) else frame.clear().select()
 
 
 def make_frame(rows: list[dict[str, Any]]) -> pl.DataFrame:

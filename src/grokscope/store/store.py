@@ -20,6 +20,7 @@ it did not write.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import re
@@ -56,7 +57,7 @@ from grokscope.store.files import (
     write_curve,
     write_json,
 )
-from grokscope.store.index import INDEX, WRITTEN, Index, make_frame, without_bookkeeping
+from grokscope.store.index import ARM, INDEX, WRITTEN, Index, make_frame, without_bookkeeping
 from grokscope.store.leases import EXPIRY, Holder, Leases
 from grokscope.store.place import default_root
 from grokscope.store.run import (
@@ -206,8 +207,13 @@ class Store:
         frame, known = make_frame(rows), without_bookkeeping(self._index.frame).schema
         if not rows:
             return frame
+        frame = frame.drop(ARM)
         absent = {n: kind for n, kind in known.items() if n not in frame.columns}
         return frame.with_columns(pl.lit(None, kind).alias(n) for n, kind in absent.items())
+
+    def recall(self, names: Iterable[str]) -> pl.DataFrame:
+        """Rows of those runs that the index has as they are now, with its own columns."""
+        return self._index.recall(names)
 
     def sql(self, query: str, table: pl.DataFrame | None = None) -> pl.DataFrame:
         """SQL over two tables: `runs` (see `table`; or the one given) and `curves` (every row, with
@@ -594,6 +600,7 @@ class Store:
 def _table_row(run: Run, outcome: Mapping[str, Any]) -> dict[str, Any]:
     said = _annotation(run.path)
     fields = {name.replace(".", "_"): value for name, value in run.about.effective().items()}
+    shared = [(name, value) for name, value in fields.items() if name not in ("seed", "task_seed")]
     return {
         "run": run.id,
         "status": outcome.get("status", "partial"),
@@ -605,6 +612,7 @@ def _table_row(run: Run, outcome: Mapping[str, Any]) -> dict[str, Any]:
         "name": said.name or fields.get("name"),  # a model of the user's own has one by itself
         "tags": " ".join(said.tags) or None,
         "note": said.note or None,
+        ARM: hashlib.sha256(repr((run.about.kind_name, shared)).encode()).hexdigest()[:12],
     }
 
 

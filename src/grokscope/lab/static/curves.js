@@ -2,10 +2,11 @@
 // phases shaded; several runs have the colours of their arms, with mean, range and members.
 
 import { brief, colour, h, isDark, percent, whole } from "./dom.js";
-import { curves, details } from "./source.js";
+import { curves, details, frozen } from "./source.js";
 import { change, state } from "./state.js";
 
 const HEIGHT = 190;
+const MARGIN = 100; // pixels outside of the window that are drawn already
 const together = uPlot.sync("grokscope"); // cursors of all plots move as one
 
 // `groups`: [{ label, colour, runs: [id] }], one entry per arm.
@@ -39,7 +40,7 @@ class Plot {
     this.log = plot.log !== state.flipped.includes(plot.title);
     this.words = h("span", { class: "reading soft small" });
     this.dropped = h("span", { class: "dropped soft small" });
-    this.place = h("div", { class: "canvas" });
+    this.place = h("div", { class: "canvas", style: { "min-height": `${HEIGHT}px` } }); // drawn or not
     const flip = () => change({
       flipped: state.flipped.includes(plot.title) ? state.flipped.filter((t) => t !== plot.title) : [...state.flipped, plot.title],
     }, true);
@@ -50,11 +51,11 @@ class Plot {
         this.words, this.dropped, this.legend()),
       this.place);
     // What nobody sees is drawn when it comes into view: the processor belongs to the training.
-    this.seen = true;
-    new IntersectionObserver(([entry]) => {
+    this.seen = frozen ? true : null; // null until the browser says; a shared file has nothing else to do
+    if (!frozen) new IntersectionObserver(([entry]) => {
       this.seen = entry.isIntersecting;
       if (this.seen && this.stale) this.draw();
-    }, { rootMargin: "100px" }).observe(this.element);
+    }, { rootMargin: `${MARGIN}px` }).observe(this.element);
   }
 
   legend() {
@@ -104,13 +105,18 @@ class Plot {
     return { data, series, bands };
   }
 
+  isNear() {
+    const { top, bottom } = this.element.getBoundingClientRect();
+    return top < innerHeight + MARGIN && bottom > -MARGIN;
+  }
+
   hasZeros() {
     const columns = this.groups.flatMap((group) => group.runs).flatMap((run) => this.plot.measures.map((measure) => curves.get(run)?.columns[measure.column] ?? []));
     return columns.some((column) => column.some((value) => value !== null && value <= 0));
   }
 
   draw() {
-    this.stale = Boolean(this.chart) && !this.seen;
+    this.stale = !(this.seen ?? this.isNear());
     if (this.stale) return;
     const { data, series, bands } = this.gather();
     if (data[0].length === 0) return;

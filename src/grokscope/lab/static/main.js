@@ -26,6 +26,7 @@ const KEYS = {
   "?": ["these keys", () => document.getElementById("keys").showModal()],
 };
 
+const [REST, MOST_REST] = [30, 3000]; // times as long as it took to draw; milliseconds
 const place = document.getElementById("view");
 let watch = null;
 let about = null;
@@ -77,6 +78,13 @@ async function begin() {
   await show();
   let waiting = null; // news that came while older news was drawn
   let drawing = false;
+  // The processor belongs to the training: after each drawing the page rests.
+  let wakeUp = () => {};
+  addEventListener("ordered", () => wakeUp()); // whoever has pressed a button waits for an answer
+  const rest = (milliseconds) => new Promise((wake) => {
+    wakeUp = wake;
+    setTimeout(wake, Math.min(REST * milliseconds, MOST_REST));
+  });
   const hear = async (news) => {
     waiting = { changed: [...(waiting?.changed ?? []), ...news.changed] };
     if (drawing) return null;
@@ -84,7 +92,9 @@ async function begin() {
     while (waiting) {
       const now = waiting;
       waiting = null;
+      const began = performance.now();
       await watch?.news(now);
+      await rest(performance.now() - began);
     }
     drawing = false;
     return null;

@@ -5,15 +5,19 @@ import { ask, frozen } from "./source.js";
 import { change, state } from "./state.js";
 
 const MOST_ARMS = 150; // of one page of the list
+const MOST_SEEDS = 200; // of an arm that is open
 let listed = [];
 let shown = MOST_ARMS;
 const opened = new Set();
 let trouble = "";
 
-export async function loadList() {
+// All of it, or only the lines that have changed where that tells the same.
+export async function loadList(changed = null) {
   try {
-    const found = await ask(`runs${!frozen && state.where ? `?where=${encodeURIComponent(state.where)}` : ""}`);
-    listed = found.runs;
+    const some = !state.where && changed?.length < 20 && changed.every(lineOf);
+    const query = frozen ? "" : some ? `?only=${[...new Set(changed)].join()}` : state.where ? `?where=${encodeURIComponent(state.where)}` : "";
+    const found = await ask(`runs${query}`);
+    listed = some ? [...found.runs.map((line) => ({ ...line, label: lineOf(line.run).label })), ...listed.filter((line) => !changed.includes(line.run))] : found.runs;
     trouble = "";
     if (found.errors?.length) notify(found.errors.at(-1));
   } catch (error) {
@@ -88,7 +92,8 @@ function drawArm(members, colours) {
         h("span", { class: "label" }, label), single ? statusOf(members[0]) : summary),
       !single && h("button", { class: "quiet", "aria-expanded": String(open), "aria-label": "Seeds",
         onclick: () => { opened.has(arm) ? opened.delete(arm) : opened.add(arm); change({}, true); } }, open ? "▾" : "▸")),
-    open && !single && h("ul", {}, members.map((line) => drawMember(line))));
+    open && !single && h("ul", {}, members.slice(0, MOST_SEEDS).map((line) => drawMember(line)),
+      members.length > MOST_SEEDS && h("li", { class: "soft" }, `and ${plural(members.length - MOST_SEEDS, "more seed")}: filter them, as in seed > 500`)));
 }
 
 function drawMember(line) {

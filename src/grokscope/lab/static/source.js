@@ -17,7 +17,9 @@ export async function ask(path) {
 export async function send(path, body) {
   if (frozen) throw new Error("This file can be looked at, not worked with; open the lab.");
   const options = { method: "POST", body: JSON.stringify(body), headers: { "Content-Type": "application/json" } };
-  return read(await fetch(`/api/${path}`, options));
+  const answer = await read(await fetch(`/api/${path}`, options));
+  dispatchEvent(new Event("ordered"));
+  return answer;
 }
 
 async function read(response) {

@@ -96,7 +96,7 @@ export function makeWatch(place, about) {
       draw();
     },
     async news({ changed }) {
-      await Promise.all([loadList(), load(changed)]);
+      await Promise.all([loadList(changed), load(changed)]);
       draw();
     },
     redraw() {
