@@ -2,8 +2,8 @@
 
     first row     from the moment a row is written to the moment it is on the screen (bar: 0.5 s)
     drawing       20 runs of 5,000 rows, all plots, until the frame is there (bar: 200 ms)
-    listing       a store of 10,000 runs, from the request to the first arm on the screen: the first
-                  time, and after that (bar: 1 s)
+    listing       a store of 10,000 runs, from the request to the first arm on the screen: without
+                  the store's index, with it, and once more (bar: 1 s)
     watching      what an open page costs a run that trains (bar: 2 %), in turns side by side
 
 Needs the extra `dev` and Debian's chromium. Prints a table; a busy machine gives other numbers.
@@ -11,7 +11,8 @@ Needs the extra `dev` and Debian's chromium. Prints a table; a busy machine give
 
 from __future__ import annotations
 
-import json
+import contextlib
+import os
 import shutil
 import statistics
 import subprocess
@@ -27,6 +28,7 @@ from typing import Any
 import numpy as np
 
 import grokscope as gs
+from benchmarks.scale import multiply
 from grokscope.lab.server import Lab, make_server
 from grokscope.measures.outcomes import conclude
 
@@ -104,29 +106,30 @@ def measure_drawing(page: Any, names: list[str], link: str) -> list[float]:
     return found
 
 
-def measure_listing(page: Any, folder: Path) -> tuple[float, float]:
+def measure_listing(page: Any, folder: Path) -> list[float]:
+    """Of a store that nobody has listed yet; of one that has an index; and once more."""
     store = gs.Store(folder / "many")
-    names = fill_store(store, 1, 10)
-    text = json.loads((store.root / names[0] / "spec.json").read_text())
-    for index in range(MANY - 1):
-        place = store.root / f"{index:016x}"
-        shutil.copytree(store.root / names[0], place)
-        (place / "spec.json").write_text(json.dumps({**text, "seed": index}))
+    (name,) = fill_store(store, 1, 10)
+    multiply(store.get(name), range(1, MANY))
     times = []
-    with opened(store) as link:
-        home = enter(page, link)
-        for _ in range(2):
-            began = time.perf_counter()
-            page.goto(home + f"#view=runs&runs={names[0]}")
-            page.wait_for_selector(".arm")
-            times.append(time.perf_counter() - began)
-            page.goto("about:blank")
-    return times[0], times[1]
+    for _ in range(2):
+        with opened(gs.Store(store.root)) as link:
+            home = enter(page, link)
+            for _ in range(1 + len(times)):
+                began = time.perf_counter()
+                page.goto(home + f"#view=runs&runs={name}")
+                page.wait_for_selector(".arm")
+                times.append(time.perf_counter() - began)
+                page.goto("about:blank")
+        store.table()
+    return times
 
 
-def measure_watching(page: Any, folder: Path) -> list[float]:
-    """Seconds of training with a page open over seconds without, in turns."""
-    ratios = []
+def measure_watching(page: Any, folder: Path) -> tuple[list[float], list[float]]:
+    """Seconds of training with a page open over seconds without, in turns; and the processor time
+    of server and browser over that of the training, of which the clock of a busy machine tells
+    little."""
+    ratios, shares = [], []
     for turn in range(TURNS):
         seconds = []
         for watched in (False, True):
@@ -138,11 +141,31 @@ def measure_watching(page: Any, folder: Path) -> list[float]:
             with opened(store) as link:
                 if watched:
                     page.goto(enter(page, link))
+                    page.wait_for_selector("#headline")
+                before, trained = processor_seconds(), os.times().children_user
                 subprocess.run([sys.executable, "-c", code, str(store.root)], check=True)
+                if watched:
+                    spent = processor_seconds() - before
+                    shares.append(spent / (os.times().children_user - trained))
                 page.goto("about:blank")
             seconds.append(store.find(spec).seconds)
         ratios.append(seconds[1] / seconds[0])
-    return ratios
+    return ratios, shares
+
+
+def processor_seconds() -> float:
+    """Of this process, which is the server, and of all that descend from it and are alive."""
+    found: dict[int, tuple[int, float]] = {}  # by process: its parent, and what it has used
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            words = path.read_text().rpartition(")")[2].split()
+            used = sum(map(int, words[11:13])) / os.sysconf("SC_CLK_TCK")
+            found[int(path.parent.name)] = int(words[1]), used
+    ours, total = [os.getpid()], 0.0
+    for process in ours:  # grows on the way
+        total += found[process][1]
+        ours += [child for child, (parent, _) in found.items() if parent == process]
+    return total
 
 
 def main() -> None:
@@ -160,12 +183,13 @@ def main() -> None:
         print(f"first row on the screen   {first[0]:.2f} s")
         print(f"{RUNS} runs of {ROWS:,} rows     {statistics.median(drawing):.0f} ms  {drawing}")
         print(
-            "{:,} runs listed       {:.2f} s, then {:.3f} s".format(
+            "{:,} runs listed       {:.2f} s, with an index {:.2f} s, then {:.2f} s".format(
                 MANY, *measure_listing(page, folder)
             )
         )
-        ratios = measure_watching(page, folder)
+        ratios, shares = measure_watching(page, folder)
         print(f"training while watched    {statistics.median(ratios):.3f}  {ratios}")
+        print(f"processor time of it      {statistics.median(shares):.1%}  {shares}")
 
 
 if __name__ == "__main__":

@@ -242,33 +242,37 @@ function sharedEpochs(found) {
   return state.x === "log" ? xs.filter((x) => x > 0) : xs.slice();
 }
 
-// The values of a column at the shared epochs; nothing where the run has no such row.
+// The values of a column at the shared epochs; nothing where the run has no such row. Curves that
+// have the same rows, which is nearly all of them, are taken as they are.
 function spread(curve, column, xs, log) {
-  const values = Array(xs.length).fill(null);
   const from = curve?.columns[column];
-  if (!from) return values;
-  let row = 0;
-  for (let i = 0; i < xs.length && row < curve.rows; i++) {
-    while (row < curve.rows && curve.epoch[row] < xs[i]) row++;
-    if (curve.epoch[row] === xs[i]) values[i] = log && !(from[row] > 0) ? null : from[row];
+  if (!from) return Array(xs.length).fill(null);
+  const first = curve.rows - xs.length;
+  let values = null;
+  if (first >= 0 && curve.epoch[first] === xs[0] && curve.epoch.at(-1) === xs.at(-1)) values = first ? from.slice(first) : from;
+  else {
+    values = Array(xs.length).fill(null);
+    let row = 0;
+    for (let i = 0; i < xs.length && row < curve.rows; i++) {
+      while (row < curve.rows && curve.epoch[row] < xs[i]) row++;
+      if (curve.epoch[row] === xs[i]) values[i] = from[row];
+    }
   }
-  return values;
+  return log && values.some((value) => !(value > 0)) ? values.map((value) => (value > 0 ? value : null)) : values;
 }
 
 // Mean, lowest and highest, where every member has a value: beyond, the mean would jump.
 function summarise(members) {
   const length = members[0].length;
-  const [mean, low, high] = [Array(length).fill(null), Array(length).fill(null), Array(length).fill(null)];
-  for (let i = 0; i < length; i++) {
-    let sum = 0, least = Infinity, most = -Infinity;
-    for (const values of members) {
-      const value = values[i];
-      if (value === null) { sum = null; break; }
-      sum += value;
-      if (value < least) least = value;
-      if (value > most) most = value;
+  const [sum, least, most] = [new Float64Array(length), new Float64Array(length).fill(Infinity), new Float64Array(length).fill(-Infinity)];
+  for (const values of members) {
+    for (let i = 0; i < length; i++) {
+      const value = values[i] ?? NaN;
+      sum[i] += value;
+      if (value < least[i]) least[i] = value;
+      if (value > most[i]) most[i] = value;
     }
-    if (sum !== null) [mean[i], low[i], high[i]] = [sum / members.length, least, most];
   }
-  return [mean, low, high];
+  const plain = (numbers) => Array.from(numbers, (value, i) => (Number.isNaN(sum[i]) ? null : value));
+  return [plain(sum.map((value) => value / members.length)), plain(least), plain(most)];
 }

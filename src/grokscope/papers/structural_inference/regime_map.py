@@ -85,5 +85,5 @@ STUDY = PROSE.study(
     arms=arms,
     draw=figures.draw_map,
     read=read,
-    seeds={"smoke": 1, "laptop": 3, "paper": 3},
+    seeds={"smoke": 1, "laptop": 5, "paper": 3},
 )
