@@ -35,7 +35,7 @@ from grokscope.store import Moment, Run, Store, as_trained, describe
 from grokscope.store.feed import changed_at
 from grokscope.store.files import finite
 
-LOOK_SECONDS = 0.1  # between two looks at the store, while somebody watches
+LOOK_SECONDS = 0.2  # between two looks at the store, while somebody watches
 TROUBLE_SECONDS = 1.0  # to the next look after one that has failed
 FRESH_SECONDS = 15.0  # a run that was written to so recently is under way, whoever trains it
 STOPPING_SECONDS = 2.0  # in which a run that was stopped may still write

@@ -5,11 +5,14 @@ import { colour, isDark } from "./dom.js";
 const HEAT = { light: ["#F3F6FA", "#A9C7E8", "#2F6FB0", "#0B2F5C"], dark: ["#1C222A", "#1F4E7F", "#5B9BD5", "#DCEBFA"] };
 const rgb = (hex) => [1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16));
 
-export function heat(share) {
+// Colours of shares. Asked for once per drawing: whether it is dark takes the browser a while to say.
+export function heatScale() {
   const stops = HEAT[isDark() ? "dark" : "light"].map(rgb);
-  const place = Math.min(Math.max(share || 0, 0), 1) * (stops.length - 1);
-  const low = Math.min(Math.floor(place), stops.length - 2);
-  return stops[low].map((from, i) => Math.round(from + (place - low) * (stops[low + 1][i] - from)));
+  return (share) => {
+    const place = Math.min(Math.max(share || 0, 0), 1) * (stops.length - 1);
+    const low = Math.min(Math.floor(place), stops.length - 2);
+    return stops[low].map((from, i) => Math.round(from + (place - low) * (stops[low + 1][i] - from)));
+  };
 }
 
 export const heatText = (share) => (share > 0.55 ? (isDark() ? "#10151b" : "#ffffff") : colour("ink"));
@@ -48,15 +51,12 @@ export function drawOverTime(canvas, epochs, rows, names, { at, log }) {
   });
   const means = sums.map((sum) => sum && sum.total.map((total) => total / sum.count));
   const most = Math.max(1e-9, ...means.flatMap((mean) => mean ?? []));
-  let latest = null;
-  means.forEach((mean, x) => {
-    latest = mean ?? latest;
-    if (!latest) return;
-    latest.forEach((value, i) => {
-      ctx.fillStyle = `rgb(${heat(value / most)})`;
-      ctx.fillRect(LEFT + x, i * line, 1.5, line - 1);
-    });
-  });
+  const heat = heatScale();
+  const known = means.flatMap((mean, x) => (mean ? [x] : []));
+  known.forEach((x, place) => means[x].forEach((value, i) => {
+    ctx.fillStyle = `rgb(${heat(value / most)})`;
+    ctx.fillRect(LEFT + x, i * line, (known[place + 1] ?? room) - x + 0.5, line - 1); // up to the next
+  }));
   names.forEach(({ name, informative }, i) => {
     if (line < 10 && i % 4) return;
     ctx.fillStyle = colour(informative ? "ink" : "soft");

@@ -2,7 +2,7 @@
 // weights of the run in focus: attention on examples, the embedding, right and wrong pairs.
 
 import { fill, h, percent, whole } from "./dom.js";
-import { PAIRS, drawOverTime, drawPairs, drawPlane, heat, heatText } from "./maps.js";
+import { PAIRS, drawOverTime, drawPairs, drawPlane, heatScale, heatText } from "./maps.js";
 import { curves, details, picture } from "./source.js";
 import { change, state } from "./state.js";
 
@@ -127,6 +127,7 @@ export function makePictures() {
 }
 
 function examplesFigure(examples, about, when) {
+  const heat = heatScale();
   const heads = examples[0]?.attention.length ?? 1;
   const head = state.head === "" || Number(state.head) >= heads ? null : Number(state.head);
   const weights = (example) => (head === null ? example.attention[0].map((_, i) => example.attention.reduce((sum, one) => sum + one[i], 0) / heads) : example.attention[head]);
