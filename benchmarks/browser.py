@@ -111,7 +111,7 @@ def measure_listing(page: Any, folder: Path) -> list[float]:
     store = gs.Store(folder / "many")
     (name,) = fill_store(store, 1, 10)
     multiply(store.get(name), range(1, MANY))
-    times = []
+    times: list[float] = []
     for _ in range(2):
         with opened(gs.Store(store.root)) as link:
             home = enter(page, link)

@@ -9,8 +9,10 @@ import shlex
 import struct
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import httpx2
 import numpy as np
@@ -92,6 +94,23 @@ def test_lines_from_the_index_are_those_of_the_files(trained, monkeypatch) -> No
     lines = {line.run: line.to_json("") for line in quick.lines()}
     assert lines == {line.run: line.to_json("") for line in slow.lines()}
     assert {line["seed"] for line in lines.values()} == {0, 1}
+
+
+def test_a_list_is_shown_before_all_of_it_was_read(trained, lab, monkeypatch) -> None:
+    def ask() -> dict:
+        return json.loads(lab.runs(SimpleNamespace(query_params={})).body)
+
+    go, plain = threading.Event(), catalogue.read_line
+    monkeypatch.setattr(catalogue, "read_line", lambda s, name: go.wait(60) and plain(s, name))
+    monkeypatch.setattr("grokscope.lab.server.PATIENCE", 0.0)
+    first = ask()
+    assert (first["runs"], first["whole"]) == ([], False)
+    go.set()
+    lab._reader.join()
+    monkeypatch.setattr("grokscope.lab.server.PATIENCE", 60.0)
+    then = ask()
+    assert (len(then["runs"]), then["whole"]) == (len(trained), True)
+    assert set(lab._untold) == {run.id for run in trained}  # listeners will hear of them
 
 
 def test_only_some_lines_are_asked_for(client, trained) -> None:

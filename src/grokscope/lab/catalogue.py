@@ -141,7 +141,7 @@ class Catalogue:
     def arm_of(self, run: str) -> list[Line]:
         """The runs that share everything with this one but the seed."""
         line = self._lines.get(run)
-        return [other for other in self._lines.values() if line and other.arm == line.arm]
+        return [other for other in [*self._lines.values()] if line and other.arm == line.arm]
 
     def table(self) -> pl.DataFrame:
         """The columns that `grokscope runs --where` knows."""

@@ -35,6 +35,7 @@ from grokscope.store import Moment, Run, Store, as_trained, describe
 from grokscope.store.feed import changed_at
 from grokscope.store.files import finite
 
+PATIENCE = 0.7  # seconds until a list is shown that is not whole
 LOOK_SECONDS = 0.2  # between two looks at the store, while somebody watches
 TROUBLE_SECONDS = 1.0  # to the next look after one that has failed
 FRESH_SECONDS = 15.0  # a run that was written to so recently is under way, whoever trains it
@@ -66,6 +67,8 @@ class Lab:
         self.listeners: set[asyncio.Queue[dict[str, Any] | None]] = set()
         self.stopped: dict[str, float] = {}  # when runs were stopped from here
         self._looking = threading.Lock()
+        self._reader: threading.Thread | None = None
+        self._untold: list[str] = []  # what changed while nobody who tells had looked
         self.form = forms.describe_form()  # once: it reads source files
 
     def look(self) -> list[str]:
@@ -76,6 +79,18 @@ class Lab:
                 self.catalogue.renew(changes.changed, changes.gone)
             self._seen = changes.until  # what could not be renewed is looked at again
             return [*changes.changed, *changes.gone]
+
+    def look_for(self, seconds: float) -> bool:
+        """The same, but a list of thousands that are read for the first time is not waited for."""
+
+        def read() -> None:
+            self._untold += self.look()
+
+        if self._reader is None or not self._reader.is_alive():
+            self._reader = threading.Thread(target=read, daemon=True)
+            self._reader.start()
+        self._reader.join(seconds)
+        return not self._reader.is_alive()
 
     async def keep_looking(self) -> None:
         """Tell all listeners of every change. Nobody listening, nobody looking."""
@@ -92,6 +107,7 @@ class Lab:
                 await asyncio.sleep(TROUBLE_SECONDS)
                 continue
             names += sorted(set(now) ^ set(busy))  # started or stopped
+            names, self._untold = names + self._untold, []
             busy = now
             if names:
                 for queue in self.listeners:
@@ -118,7 +134,7 @@ class Lab:
     # Reading
 
     def runs(self, request: Request) -> Response:
-        self.look()
+        whole = self.look_for(PATIENCE)
         lines = self.catalogue.lines(request.query_params.get("where", ""))
         if only := request.query_params.get("only", ""):
             lines = self.catalogue.find(only.split(","))
@@ -131,7 +147,8 @@ class Lab:
             listed.append(item)
         listed.sort(key=lambda item: -item["changed"])
         errors = self.orders.errors()
-        return answer({"runs": listed, "busy": sorted(busy), "errors": errors})
+        found = {"runs": listed, "busy": sorted(busy), "errors": errors, "whole": whole}
+        return answer(found)
 
     def detail(self, request: Request) -> Response:
         run = self.run(request.path_params["run"])
@@ -313,6 +330,7 @@ def answer(value: Any) -> Response:
 
 @contextlib.asynccontextmanager
 async def _looking(app: Starlette) -> AsyncIterator[None]:
+    app.state.lab.look_for(0)  # the browser needs a moment to open
     task = asyncio.create_task(app.state.lab.keep_looking())
     try:
         yield

@@ -10,6 +10,7 @@ let listed = [];
 let shown = MOST_ARMS;
 const opened = new Set();
 let trouble = "";
+let complete = true; // a list of thousands is shown before all of it was read
 
 // All of it, or only the lines that have changed where that tells the same.
 export async function loadList(changed = null) {
@@ -19,6 +20,7 @@ export async function loadList(changed = null) {
     const found = await ask(`runs${query}`);
     listed = some ? [...found.runs.map((line) => ({ ...line, label: lineOf(line.run).label })), ...listed.filter((line) => !changed.includes(line.run))] : found.runs;
     trouble = "";
+    complete = found.whole ?? true;
     if (found.errors?.length) notify(found.errors.at(-1));
   } catch (error) {
     trouble = error.message;
@@ -54,13 +56,13 @@ export function makeList() {
 }
 
 function drawList(place, words) {
-  renew(place, [listed.map((line) => ({ ...line, changed: 0 })), state.runs, state.focus, state.where, [...opened], shown, trouble], () => lines(place, words));
+  renew(place, [listed.map((line) => ({ ...line, changed: 0 })), state.runs, state.focus, state.where, [...opened], shown, trouble, complete], () => lines(place, words));
 }
 
 function lines(place, words) {
   const arms = armsOf(listed);
   const chosen = state.runs.length ? ` · ${state.runs.length} chosen` : "";
-  fill(words, trouble || `${plural(listed.length, "run")} in ${plural(arms.length, "arm")}${chosen}`,
+  fill(words, trouble || `${plural(listed.length, "run")} in ${plural(arms.length, "arm")}${complete ? "" : ", reading more"}${chosen}`,
     state.runs.length > 1 && h("button", { class: "quiet", onclick: () => change({ runs: state.runs.slice(0, 1) }) }, "clear"));
   words.classList.toggle("wrong", Boolean(trouble));
   if (!listed.length && !trouble) {
