@@ -253,8 +253,9 @@ def test_a_swallowed_interrupt_is_noticed(obeyed):
 def test_a_command_stops_when_it_is_asked_to(store, number):
     """Even if Python gets no chance to: the main thread sits in a call that swallows interrupts."""
     code = (
-        "import sys, time\n"
+        "import signal, time\n"
         "from grokscope import cli\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # background jobs ignore it
         "def stubborn(options):\n"
         "    from grokscope.terminal import Watch\n"
         "    import grokscope as gs\n"
