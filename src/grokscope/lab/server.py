@@ -68,23 +68,27 @@ class Lab:
         self.stopped: dict[str, float] = {}  # when runs were stopped from here
         self._looking = threading.Lock()
         self._reader: threading.Thread | None = None
-        self._untold: list[str] = []  # what changed while nobody who tells had looked
+        self._untold: set[str] = set()  # runs that have changed, for the next news
         self.form = forms.describe_form()  # once: it reads source files
 
-    def look(self) -> list[str]:
-        """Renew the list; the names of the runs that have changed."""
+    def look(self) -> None:
+        """Renew the list. Whoever looks, every listener hears of what has changed."""
         with self._looking:
             changes = self.store.changes(self._seen)
             if changes:
                 self.catalogue.renew(changes.changed, changes.gone)
             self._seen = changes.until  # what could not be renewed is looked at again
-            return [*changes.changed, *changes.gone]
+            self._untold |= changes.changed | changes.gone
 
     def look_for(self, seconds: float) -> bool:
-        """The same, but a list of thousands that are read for the first time is not waited for."""
+        """The same, but thousands that are read for the first time are not waited for. Is it
+        done?"""
 
         def read() -> None:
-            self._untold += self.look()
+            try:
+                self.look()
+            except Exception:  # as when we keep looking
+                log.exception("a look at the store failed")
 
         if self._reader is None or not self._reader.is_alive():
             self._reader = threading.Thread(target=read, daemon=True)
@@ -100,18 +104,18 @@ class Lab:
             if not self.listeners:
                 continue
             try:
-                names = await asyncio.to_thread(self.look)
+                await asyncio.to_thread(self.look)
                 now = await asyncio.to_thread(self.orders.under_way)
             except Exception:  # the next look may go well; without this the page would fall silent
                 log.exception("a look at the store failed")
                 await asyncio.sleep(TROUBLE_SECONDS)
                 continue
-            names += sorted(set(now) ^ set(busy))  # started or stopped
-            names, self._untold = names + self._untold, []
+            names, self._untold = self._untold, set()
+            names |= set(now) ^ set(busy)  # started or stopped
             busy = now
             if names:
                 for queue in self.listeners:
-                    queue.put_nowait({"changed": names})
+                    queue.put_nowait({"changed": sorted(names)})
 
     def state_of(self, run: str, busy: Mapping[str, str]) -> str:
         """Of a run without an outcome. One that nobody here trains may be trained elsewhere."""

@@ -51,7 +51,7 @@ class LocalProcesses:
 
     def with_threads(self, threads: int) -> LocalProcesses:
         """As many processes of that many threads as there are cores for."""
-        return LocalProcesses(max(1, count_cores() // threads), threads)
+        return LocalProcesses(max(1, count_cores() // threads), threads, self.orders)
 
     def execute(self, order: Order, sink: Sink) -> None:
         lines: Lines = queue.SimpleQueue()

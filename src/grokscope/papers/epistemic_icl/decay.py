@@ -93,7 +93,8 @@ STUDY = Study(
     title="Is it the method or the decay?",
     paper_says="Laplace after AdamW generalises over a wider region than IVON. (AdamW has decay 1, "
     "IVON 1e-6.)",
-    how="AdamW without decay, and IVON with a decay that shrinks its weights as fast as AdamW's.",
+    how="AdamW without decay, and IVON with a decay that shrinks its weights as fast as AdamW's. "
+    "That is one value, by our conversion; others were not tried.",
     settings=settings(),
     arms=decay_arms,
     claims=tuple(claim for question in QUESTIONS for claim in ask_about(question)),
