@@ -23,8 +23,9 @@ picture: setup
 	&& $(BIN)/grokscope figure --store $$store --where "seed = 1" --kind comparison --out docs/figures/demo.svg \
 	&& $(BIN)/grokscope export --store $$store --where "seed = 1" --curves --parquet results/demo.parquet; rm -r $$store
 
+# A file stays with one worker, which then imports, trains and compiles its fixtures once.
 test: lint
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 lint: setup
 	$(BIN)/ruff check .

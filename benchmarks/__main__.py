@@ -24,7 +24,7 @@ from benchmarks.breakdown import break_down
 from benchmarks.comparison import SCALES, compare, compare_block, compare_general
 from benchmarks.fixed import measure_fixed
 from benchmarks.growth import grow
-from benchmarks.operators import measure_operators
+from benchmarks.networks import measure_networks
 from benchmarks.storage import measure_store
 from grokscope.errors import GrokscopeError, suggest
 from grokscope.store.provenance import count_cores, describe_machine, find_commit
@@ -42,7 +42,7 @@ PARTS: dict[str, dict[str, Callable[[], dict[str, Any]]]] = {
         "storage": lambda: measure_store((10, 100, 1000), repetitions=1),
         "breakdown": lambda: break_down(["3"], "smoke", seeds=3),
         "fixed": lambda: measure_fixed(rounds=3, snapshots=20),
-        "operators": lambda: measure_operators(rounds=3, epochs=200),
+        "networks": lambda: measure_networks(rounds=3),
     },
     "full": {
         "comparison": lambda: compare(rounds=15),
@@ -53,7 +53,7 @@ PARTS: dict[str, dict[str, Callable[[], dict[str, Any]]]] = {
         "storage": lambda: measure_store((10, 100, 1000, 10_000)),
         "breakdown": lambda: break_down([], "laptop"),
         "fixed": lambda: measure_fixed(rounds=5, snapshots=200),
-        "operators": lambda: measure_operators(rounds=9, epochs=600),
+        "networks": lambda: measure_networks(rounds=9),
     },
 }
 

@@ -33,7 +33,7 @@ from grokscope.lab.server import Lab, make_server
 from grokscope.measures.outcomes import conclude
 
 RUNS, ROWS, MANY, TURNS = 20, 5000, 10_000, 5
-LONG = {"epochs": 4000, "stop": "never"}  # opening the page is not what is asked
+LONG = {"epochs": 12_000, "stop": "never"}  # opening the page is not what is asked
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run"]
 
 

@@ -20,6 +20,17 @@ SHORT_CUTS = {
     "`embedding_bag`": "PyTorch short cut, embedding_bag",
     "compiled": "PyTorch short cut, compiled",
 }
+PLACEMENT, STEP, LAW = "LayerNorm placement", "operator, a step", "operator, a law"
+IN_CONTEXT = ("in context, p 7, width 64", "in context, p 5, width 32")
+# Networks of the other papers: slower and faster contender, bound, whether it is a least.
+PROMISES: list[tuple[str, str, str, float, bool]] = [
+    (PLACEMENT, "PyTorch loop, tested each step", OURS, 8.0, True),
+    *((case, "PyTorch loop", OURS, 1.3, True) for case in IN_CONTEXT),
+    *((case, "PyTorch loop, compiled", OURS, 1.0, True) for case in IN_CONTEXT),
+    *((case, "grokscope, IVON", OURS, 1.25, False) for case in IN_CONTEXT),
+    (STEP, "neuraloperator", OURS, 1.0, True),
+    (LAW, "flow of 16 steps", OURS, 10.0, True),
+]
 
 
 @dataclass(frozen=True)
@@ -156,6 +167,20 @@ def list_goals(measured: Mapping[str, Any]) -> list[Goal]:
                 least=False,
             )
             for part, name, bound in (("block", "one block", 1.6), ("general", "two layers", 2.0))
+        ),
+        *(
+            _speed(
+                measured["networks"],
+                f"{network}: at least {bound:g} times as fast as {slow}"
+                if least
+                else f"{network}: {slow} takes at most {bound:g} times as long",
+                slow,
+                fast,
+                scale=network,
+                bound=bound,
+                least=least,
+            )
+            for network, slow, fast, bound, least in PROMISES
         ),
         Goal(
             f"loss curves agree to {percent(agreement['tolerance'], 0)}",

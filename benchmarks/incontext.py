@@ -1,28 +1,25 @@
 """Speed of in-context training: the lab's step against the same model in PyTorch.
 
-    python -m benchmarks.incontext [--compiled] [--threads 1]
-
 The contender is what one would write: `scaled_dot_product_attention`, fused AdamW, gradient
-clipping, batches made on the fly, eager or compiled. Contenders take turns in short blocks, and the
-shortest block of each counts, so that a busy machine disturbs all of them alike. Times are seconds
-of the processor, not of the clock.
+clipping, batches made on the fly, eager or compiled. Contenders take turns in short blocks.
+Times are seconds of the processor with one thread in PyTorch, so that other work disturbs them
+little.
 """
 
 from __future__ import annotations
 
-import argparse
 import time
 from functools import partial
 from typing import Any
 
-import numpy as np
-
+from benchmarks.goals import IN_CONTEXT
+from benchmarks.teams import clocked, take_turns
 from grokscope.spec import InContextSpec
 from grokscope.tasks.incontext import build_maps
 
 CASES: dict[str, dict[str, Any]] = {
-    "p 7, width 64, 8 triples, batch 112": {},
-    "p 5, width 32, 6 triples, batch 64": {
+    IN_CONTEXT[0]: {},
+    IN_CONTEXT[1]: {
         "task.modulus": 5,
         "task.tasks": 16,
         "task.triples": 6,
@@ -153,37 +150,22 @@ def torch_step(spec: InContextSpec, compiled: bool) -> Any:
     return run
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--compiled", action="store_true", help="torch.compile as well")
-    parser.add_argument("--threads", type=int, default=1, help="PyTorch's threads")
-    parser.add_argument("--blocks", type=int, default=8, help="turns of each contender")
-    parser.add_argument("--steps", type=int, default=20, help="steps of a turn")
-    asked = parser.parse_args()
+def measure_steps(rounds: int, steps: int = 20) -> dict[str, dict[str, list[float]]]:
+    """Seconds of a step, by network and contender."""
     import torch
 
-    torch.set_num_threads(asked.threads)
+    torch.set_num_threads(1)
+    found = {}
     for name, changes in CASES.items():
         spec = InContextSpec().replace(**changes)
         contenders = {
-            "lab": lab_step(spec),
-            "lab, ivon": lab_step(spec.replace(**IVON)),
-            "PyTorch eager": torch_step(spec, compiled=False),
+            "grokscope": lab_step(spec),
+            "grokscope, IVON": lab_step(spec.replace(**IVON)),
+            "PyTorch loop": torch_step(spec, compiled=False),
+            "PyTorch loop, compiled": torch_step(spec, compiled=True),
         }
-        if asked.compiled:
-            contenders["PyTorch compiled"] = torch_step(spec, compiled=True)
-        times: dict[str, list[float]] = {contender: [] for contender in contenders}
-        for run in contenders.values():
-            run(3)
-        for _ in range(asked.blocks):
-            for contender, run in contenders.items():
-                began = time.process_time()
-                run(asked.steps)
-                times[contender].append((time.process_time() - began) / asked.steps * 1e3)
-        print(name)
-        for contender, found in times.items():
-            print(f"  {contender:18} {min(found):6.2f} ms a step, median {np.median(found):.2f}")
-
-
-if __name__ == "__main__":
-    main()
+        work = {n: clocked(partial(run, steps), time.process_time) for n, run in contenders.items()}
+        take_turns(work, 1)  # compiles
+        times = take_turns(work, rounds)
+        found[name] = {n: [t / steps for t in each] for n, each in times.items()}
+    return found

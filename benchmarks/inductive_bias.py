@@ -1,5 +1,5 @@
-"""`python -m benchmarks.inductive_bias`: the second paper's network without norms, at paper scale,
-beside an eager PyTorch loop of the authors' kind.
+"""The second paper's network without norms, at paper scale, beside an eager PyTorch loop of the
+authors' kind.
 
 Theirs: `nn.MultiheadAttention` and the MLP at every position, training pass and test pass at every
 step. Ours: training with every default measure every 25 steps, and every probe but the kernel's (a
@@ -9,8 +9,6 @@ Needs the extra `torch`.
 
 from __future__ import annotations
 
-import argparse
-import statistics
 import tempfile
 from types import SimpleNamespace
 from typing import Any
@@ -82,10 +80,8 @@ class Loop(nn.Module):
         return loss.item()
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=5)
-    rounds = parser.parse_args().rounds
+def measure_placement(rounds: int) -> dict[str, list[float]]:
+    """Seconds of a step, by contender."""
     prepare()
     spec = base("paper", seed=SEEDS[0])
     with tempfile.TemporaryDirectory() as folder, jax.enable_x64(True):
@@ -115,14 +111,8 @@ def main() -> None:
         take_turns(work, 1)  # compiles; the first call writes the row of epoch 0 alone
         take_turns(work, 1)
         times = take_turns(work, rounds)
-    ours = [t / every + p / LOOK for t, p in zip(times["ours"], times["probes"], strict=True)]
-    eager = [t / STEPS for t in times["theirs"]]
-    ratios = [slow / fast for slow, fast in zip(eager, ours, strict=True)]
-    print(f"grokscope, measures and probes  {1e3 * statistics.median(ours):8.1f} ms a step")
-    print(f"eager PyTorch, test each step   {1e3 * statistics.median(eager):8.1f} ms a step")
-    middle, low, high = statistics.median(ratios), min(ratios), max(ratios)
-    print(f"times as fast                   {middle:8.1f} ({low:.1f} to {high:.1f})")
-
-
-if __name__ == "__main__":
-    main()
+    pairs = zip(times["ours"], times["probes"], strict=True)
+    return {
+        "grokscope": [t / every + p / LOOK for t, p in pairs],
+        "PyTorch loop, tested each step": [t / STEPS for t in times["theirs"]],
+    }

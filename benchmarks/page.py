@@ -28,7 +28,10 @@ from grokscope.store.files import write_file
 
 # Each says when, where, by which command and at which commit it was made, since parts can be
 # measured alone.
-PARTS = ("comparison", "agreement", "general", "block", "growth", "storage", "breakdown", "fixed")
+PARTS = (
+    *("comparison", "agreement", "general", "block", "networks"),
+    *("growth", "storage", "breakdown", "fixed"),
+)
 BEGIN, END = "<!-- speed: made by make bench -->", "<!-- end of speed -->"
 
 
@@ -74,6 +77,7 @@ def render(measured: Mapping[str, Any]) -> str:
         sections.agreement(measured["agreement"]),
         sections.general(measured["general"], measured["agreement"]),
         sections.block(measured["block"]),
+        sections.networks(measured["networks"]),
         sections.growth(measured["growth"], measured["comparison"]),
         sections.store(measured["storage"]),
         sections.breakdown(measured["breakdown"]),

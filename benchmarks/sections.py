@@ -165,6 +165,30 @@ def agreement(agreement: Mapping[str, Any]) -> list[str]:
     return [*lines, ""]
 
 
+def networks(networks: Mapping[str, Any]) -> list[str]:
+    lines = [
+        "## The networks of the other papers",
+        "",
+        "Milliseconds, and how many times as long as grokscope.",
+        "",
+        "- **LayerNorm placement**: a step of the network without norms at paper scale, with every "
+        "measure every 25 steps and the probes every 200. The loop is the authors' kind: every "
+        "position, and a test pass at each step.",
+        "- **in context**: a step, batches made on the fly; seconds of the processor, one thread. "
+        "IVON trains a posterior in the place of AdamW's point.",
+        "- **operator, a step**: one trunk by squared errors, the same size and batch for both.",
+        "- **operator, a law**: 256 samples for one initial condition. How close they come is "
+        "claim 11 of [the paper's page](martingale-operators.md).",
+        "",
+        "| network | contender | ms |",
+        "|---|---|---|",
+    ]
+    for row in networks["times"]:
+        cell = _cell(networks, row["scale"], 1, row["contender"])
+        lines.append(f"| {row['scale']} | {row['contender']} | {cell} |")
+    return [*lines, ""]
+
+
 def growth(growth: Mapping[str, Any], comparison: Mapping[str, Any]) -> list[str]:
     processes = [p["bytes"]["process"] / 1e6 for axis in growth["axes"] for p in axis["points"]]
     lines = [

@@ -40,6 +40,7 @@ def test_steps_agree_with_ivon_opt(changes, monkeypatch):
     curvature = rng.uniform(0.1, 2.0, 15).astype(np.float32)
     centre = rng.standard_normal(15).astype(np.float32)
     optimiser = find_optimiser("ivon")
+    draw, update = jax.jit(optimiser.draw), jax.jit(optimiser.update)
     start = {name: rng.standard_normal(shape).astype(np.float32) for name, shape in SHAPES.items()}
     params = {name: jnp.asarray(array) for name, array in start.items()}
     state = optimiser.init(params, given)
@@ -62,7 +63,7 @@ def test_steps_agree_with_ivon_opt(changes, monkeypatch):
         return np.concatenate([np.asarray(tree[name]).ravel() for name in SHAPES])
 
     for step in range(40):
-        drawn = optimiser.draw(params, state, given, jax.random.key(step))
+        drawn = draw(params, state, given, jax.random.key(step))
         deviation = np.sqrt(50.0 * (flatten(state.hessian) + float(given.weight_decay)))
         noise = (flatten(drawn) - flatten(params)) * deviation
         monkeypatch.setattr(torch, "randn", lambda *a, noise=noise, **k: torch.tensor(noise))
@@ -80,7 +81,7 @@ def test_steps_agree_with_ivon_opt(changes, monkeypatch):
             "bias": jnp.asarray(flat_gradient[:3]),
             "matrix": jnp.asarray(flat_gradient[3:].reshape(4, 3)),
         }
-        params, state = optimiser.update(gradients, drawn, params, state, given, jnp.int32(step))
+        params, state = update(gradients, drawn, params, state, given, jnp.int32(step))
         mine, hers = flatten(params), np.concatenate([p.detach().numpy().ravel() for p in theirs])
         np.testing.assert_allclose(mine, hers, rtol=2e-4, atol=2e-5)
         hessian = reference.param_groups[0]["hess"].numpy()

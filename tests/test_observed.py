@@ -53,7 +53,7 @@ def test_files_give_the_spec_back():
     for data, sentence in (
         ({"kind": "observed", "name": "a", "sede": 1}, "Unknown field sede. Did you mean seed"),
         ({"kind": "observed"}, "has no name"),
-        ({"kind": "observed", "name": "a", "prior": {"x": 1}}, "prior of an observed run"),
+        ({"kind": "observed", "name": "a", "prior": {"x": 1}}, r"Unknown field prior\.x"),
         ({"kind": "observed", "name": ""}, "give it some text"),
     ):
         with pytest.raises(SpecError, match=sentence):

@@ -160,5 +160,18 @@ def test_probes_are_taken_once(tiny, store):
             probes.take(run, probe)
 
 
+def test_a_probe_is_taken_again_if_its_helper_changes(tiny, store, tmp_path):
+    (run,) = gs.train(tiny, store, processes=1)
+    for file, step in ((tmp_path / "one.py", 1), (tmp_path / "two.py", 2)):
+        file.write_text(
+            f"def helper(run):\n    return {step}\n\n\n"
+            "def probe(run, epoch):\n    return {'step': helper(run)}\n"
+        )
+    first = probes.take(run, f"{tmp_path / 'one.py'}:probe")
+    (tmp_path / "two.py").replace(tmp_path / "one.py")
+    second = probes.take(run, f"{tmp_path / 'one.py'}:probe")
+    assert (first["step"][-1], second["step"][-1]) == (1.0, 2.0)
+
+
 def fails(run, epoch):
     raise RuntimeError("no")

@@ -20,11 +20,25 @@ def test_every_public_name_resolves():
         _ = gs.trian
 
 
+def test_importing_is_cheap():
+    """The package brings in none of the heavy libraries, stores and specs none of the figures."""
+    code = "import sys, grokscope; print(*sys.modules)\n"
+    code += "import grokscope.store, grokscope.spec; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    first, then = (set(line.split()) for line in done.stdout.splitlines())
+    assert "grokscope" in first
+    assert not first & {"jax", "numpy", "polars", "altair", "scipy", "tyro", "rich"}
+    assert "grokscope.store" in then
+    assert not then & {"altair", "vl_convert", "grokscope.draw.charts"}
+
+
 def test_theory_stands_alone():
     """It imports no other room, so that it can be used anywhere."""
     code = "import sys, grokscope.papers.structural_inference.theory; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    ours = {name for name in done.stdout.split() if name.startswith("grokscope.")}
+    loaded = set(done.stdout.split())
+    assert "jax" not in loaded
+    ours = {name for name in loaded if name.startswith("grokscope.")}
     home = "grokscope.papers.structural_inference"
     assert {name for name in ours if not home.startswith(name)} == {
         name for name in ours if name.startswith(f"{home}.theory")

@@ -172,6 +172,8 @@ def test_every_other_field_changes_the_identity():
         ({"optimiser.lr": -1.0}, "positive"),
         ({"optimiser.weight_decay": 2000.0}, "below 1"),
         ({"optimiser.beta1": 1.0}, "[0, 1)"),
+        ({"optimiser.vector_decay": 1.5}, "[0, 1]."),
+        ({"training.train_threshold": 1.5}, "(0, 1]."),
         ({"optimiser.batch": -1}, "0 or more"),
         ({"prior.kind": "teacher"}, "names its run"),
         ({"prior.end": 5, "prior.start": 10}, "later than prior.start"),

@@ -6,13 +6,12 @@ import io
 from datetime import datetime
 
 import numpy as np
-import polars as pl
 
 import grokscope as gs
 from grokscope import terminal
 from grokscope.engine.events import Event
 from grokscope.spec import ObservedSpec
-from grokscope.terminal import Watch, clock, frame_table, outcome_table, say, show_run, state_of
+from grokscope.terminal import OutcomeTable, Watch, clock, plain_table, say, show_run, state_of
 
 
 def test_clock():
@@ -28,10 +27,10 @@ def test_clock():
 def test_brackets_are_shown_as_they_are(store, capsys):
     """Lists in cells, and names that Rich would take for its markup or for an emoji."""
     names = ["gpt [small]", "[/x] [bold]", ":smile:"]
-    say(frame_table(pl.DataFrame({"[a]": [[float("nan")] * 2, [1.0, 2.0]]})), *names)
+    say(plain_table("[a]", rows=[([float("nan")] * 2,), ([1.0, 2.0],)]), *names)
     run = store.begin(ObservedSpec("[/red] gpt [small]"))
     store.save_progress(run, {"epoch": np.array([0])}, None, {"segments": []})
-    say(outcome_table([run]), *show_run(run))
+    say(OutcomeTable([run]), *show_run(run))
     shown = capsys.readouterr().out
     for text in ("[a]", "[nan, nan]", "[1.0, 2.0]", *names):
         assert text in shown
@@ -87,7 +86,7 @@ def test_a_sweep_is_a_line_per_run(tiny, store, monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", "100")
     over = {"prior.kind": ["none", "oracle"], "optimiser.lr": [1e-3], "seed": [0, 1]}
     runs = gs.train(gs.sweep(tiny.replace(training={"epochs": 20}), over), store)
-    terminal.make_console(width=100).print(outcome_table(runs, fields=list(over)))
+    terminal.make_console(width=100).print(OutcomeTable(runs, fields=list(over)))
     heading, *lines = capsys.readouterr().out.splitlines()
     assert heading.split()[:4] == ["run", "lr", "prior.kind", "seed"]
     for run, line in zip(runs, lines, strict=False):
@@ -100,7 +99,7 @@ def test_fields_that_do_not_fit_become_words(tiny, store, capsys):
     names = ["model.width", "model.hidden", "task.alphabet", "prior.kind", "seed"]
     over = {"optimiser.lr": [1e-3, 2e-3], **{name: [tiny.effective()[name]] for name in names}}
     runs = gs.train(gs.sweep(tiny.replace(training={"epochs": 10}), over), store)
-    terminal.make_console(width=85).print(outcome_table(runs, fields=list(over), dated=True))
+    terminal.make_console(width=85).print(OutcomeTable(runs, fields=list(over), dated=True))
     heading, first, second, *_ = capsys.readouterr().out.splitlines()
     assert heading.split()[:4] == ["run", "started", "what", "differs"]
     assert "lr=0.001" in first

@@ -42,6 +42,7 @@ def train(
     the spec of a teacher: their code is executed.
     """
     from grokscope import engine
+    from grokscope.engine.events import fan_out
     from grokscope.parts import trusting
     from grokscope.terminal import Watch
 
@@ -49,7 +50,6 @@ def train(
         listed = [engine.pin_spec(spec) for spec in read_sources(specs)]
     for sentence in explain_idle(listed):
         warnings.warn(sentence, stacklevel=2)
-    others = [sinks] if callable(sinks) else list(sinks)
     with Watch(listed, show=progress) as watch:
         try:
             return engine.train(
@@ -58,7 +58,7 @@ def train(
                 processes=processes,
                 execution=execution,
                 executor=executor,
-                sinks=[watch, *others],
+                sinks=[watch, fan_out(sinks)],
                 trust=trust,
             )
         except KeyboardInterrupt:

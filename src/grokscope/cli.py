@@ -3,7 +3,6 @@ its help; errors are sentences with an exit code of their own."""
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import os
 import re
@@ -19,10 +18,14 @@ from grokscope import interrupts, management
 from grokscope import options as known
 from grokscope.errors import GrokscopeError, SpecError, plain, suggest
 from grokscope.spec import RunSpec, explain_idle, field_type, flatten, load_source, sweep, to_dict
-from grokscope.spec.reading import check_sweep
+from grokscope.spec.reading import parse_sweep
+from grokscope.store import Store, describe
+from grokscope.terminal import OutcomeTable, Watch, certificate_table, say
 
 if TYPE_CHECKING:
     from grokscope.engine.executors import Executor
+    from grokscope.spec import Spec
+    from grokscope.store import Run
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -120,44 +123,13 @@ def _as_flags(rest: list[str]) -> list[str]:
 
 def _spec_of(rest: list[str]) -> RunSpec:
     """The spec of the run that is named first."""
-    from grokscope.store import Store
-
     place = [after for before, after in itertools.pairwise(rest) if before == "--store"]
     place += [item.partition("=")[2] for item in rest if item.startswith("--store=")]
     return Store(place[0] if place else None).get(rest[0]).spec
 
 
-def parse_over(items: Sequence[str]) -> dict[str, list[Any]]:
-    """`seed=0..4` and `prior.strength=0.1,1` as lists of values."""
-    result: dict[str, list[Any]] = {}
-    for item in items:
-        name, equals, text = item.partition("=")
-        name = name.replace("-", "_")
-        if not equals or not text:
-            raise SpecError(f"--over takes name=value,value or name=first..last, not {item!r}.")
-        first, dots, last = text.partition("..")
-        if dots and first.isdecimal() and last.isdecimal() and len(first + last) <= 20:
-            values = range(int(first), int(last) + 1)
-            check_sweep(len(values))
-            result[name] = list(values)
-        else:
-            result[name] = [_value(part, field_type(name)) for part in text.split(",")]
-    return result
-
-
-def _value(text: str, kind: Any) -> Any:
-    """Text as a number where the field takes one; what does not fit is refused by the spec."""
-    if kind in (int, float):
-        for number in (int, float):
-            with contextlib.suppress(ValueError):
-                return number(text)
-    return text
-
-
 def do_train(options: known.Train) -> int:
-    from grokscope.engine.planning import pin_spec, train
-    from grokscope.store import Store, describe
-    from grokscope.terminal import Watch, outcome_table, say
+    from grokscope.engine.planning import pin_spec
 
     if options.processes is not None and options.processes < 1:
         raise SpecError(f"--processes is {options.processes}; it must be at least 1.")
@@ -166,7 +138,7 @@ def do_train(options: known.Train) -> int:
         return _extend(options, store)
     base, over = load_source(options.source)
     asked = base.replace(**to_dict(options.spec))
-    given = parse_over(options.over)
+    given = parse_sweep(options.over, "--over")
     over |= given
     specs = [pin_spec(spec) for spec in sweep(asked, over)]
     named = [*options.named, *given]
@@ -179,25 +151,38 @@ def do_train(options: known.Train) -> int:
             state = store.find(spec).status if store.find(spec).path.exists() else "to train"
             print(plain(f"{spec.id}  {state:<9} {describe(spec)}"))
         return 0
+    return _train(
+        specs,
+        store,
+        options,
+        fields=list(over),
+        processes=options.processes,
+        execution=options.execution,
+        executor=_executor(options.on),
+    )
+
+
+def _train(
+    specs: Sequence[Spec],
+    store: Store,
+    options: known.Train | known.Fork,
+    beside: Sequence[Run] = (),
+    fields: Sequence[str] = (),
+    **how: Any,
+) -> int:
+    """Train under the eyes of the terminal, and tell what became of it, `beside` other runs."""
+    from grokscope.engine import train
+
     with Watch(specs, quiet=options.quiet) as watch:
-        runs = train(
-            specs,
-            store,
-            processes=options.processes,
-            execution=options.execution,
-            executor=_executor(options.on),
-            sinks=watch,
-            trust=options.trust,
-        )
+        runs = train(specs, store, sinks=watch, trust=options.trust, **how)
     if not options.quiet:
-        say(outcome_table(runs, fields=list(over)))
+        say(OutcomeTable([*beside, *runs], fields=fields))
     return 4 if any(run.status == "failed" for run in runs) else 0
 
 
-def _extend(options: known.Train, store: Any) -> int:
-    from grokscope.engine import extend_spec, go_on, train
+def _extend(options: known.Train, store: Store) -> int:
+    from grokscope.engine import extend_spec, go_on
     from grokscope.parts import trusting
-    from grokscope.terminal import Watch, outcome_table, say
 
     run = store.get(options.source)
     fields = [name for name in options.named if field_type(name) is not None]
@@ -213,12 +198,7 @@ def _extend(options: known.Train, store: Any) -> int:
     with trusting(options.trust):
         if trouble := go_on(run, spec, store):
             print(f"grokscope: {trouble}", file=sys.stderr)
-    with Watch([spec], quiet=options.quiet) as watch:
-        executor = _executor(options.on)
-        runs = train(spec, store, executor=executor, sinks=watch, trust=options.trust)
-    if not options.quiet:
-        say(outcome_table([run, *runs]))
-    return 4 if any(run.status == "failed" for run in runs) else 0
+    return _train([spec], store, options, beside=[run], executor=_executor(options.on))
 
 
 def _executor(text: str) -> Executor | None:
@@ -234,9 +214,7 @@ def do_demo(options: known.Demo) -> int:
 
 
 def do_fork(options: known.Fork) -> int:
-    from grokscope.engine import fork_spec, train
-    from grokscope.store import Store
-    from grokscope.terminal import Watch, outcome_table, say
+    from grokscope.engine import fork_spec
 
     store = Store(options.store)
     run = store.get(options.run)
@@ -246,11 +224,7 @@ def do_fork(options: known.Fork) -> int:
     spec = fork_spec(run, options.at, **own, fork=organ)
     if idle := explain_idle([spec], own):
         raise SpecError(" ".join(idle))
-    with Watch([spec], quiet=options.quiet) as watch:
-        runs = train(spec, store, sinks=watch, trust=options.trust)
-    if not options.quiet:
-        say(outcome_table([run, *runs]))
-    return 4 if any(run.status == "failed" for run in runs) else 0
+    return _train([spec], store, options, beside=[run])
 
 
 def do_lab(options: known.Lab) -> int:
@@ -260,22 +234,15 @@ def do_lab(options: known.Lab) -> int:
         raise SpecError(
             f"The lab needs {error.name}; install it with `pip install 'grokscope[lab]'`."
         ) from error
-    from grokscope.store import Store
-
     serve(Lab(Store(options.store), options.results, options.allow), options.port, options.open)
     return 0
 
 
 def do_certify(options: known.Certify) -> int:
-    import io
-
     from grokscope.draw.certificates import certificate_chart
     from grokscope.engine.compilation import prepare
     from grokscope.pages.files import SUFFIXES, save_chart
     from grokscope.papers.structural_inference.certificates import certify, inapplicable, summarise
-    from grokscope.store import Store
-    from grokscope.store.files import write_file
-    from grokscope.terminal import certificate_table, say
 
     prepare()
     out = options.out
@@ -287,15 +254,10 @@ def do_certify(options: known.Certify) -> int:
     say(certificate_table(summarise(table)))
     for statement, reason in inapplicable(run).items():
         print(f"{statement:>2} not applicable: {reason}")
-    if out is not None:
-        if out.suffix == ".parquet":
-            table.write_parquet(buffer := io.BytesIO())
-            write_file(out, buffer.getvalue())
-        elif out.suffix == ".csv":
-            write_file(out, table.write_csv().encode())
-        else:
-            save_chart(certificate_chart(table), out)
-        print(out)
+    if out is not None and out.suffix in (".csv", ".parquet"):
+        management.write_frame(table, out, out.suffix[1:])
+    elif out is not None:
+        print(save_chart(certificate_chart(table), out))
     return 0
 
 
@@ -304,8 +266,6 @@ def do_reproduce(options: known.Reproduce) -> int:
     from grokscope.claims.reproduction import Work, carry_out, read_all, survey, survey_next
     from grokscope.pages import reproduction as pages
     from grokscope.papers import PAPERS, find_paper
-    from grokscope.store import Store
-    from grokscope.terminal import Watch, say
 
     scale, results = options.scale, options.results
     if options.paper == "all":
@@ -370,8 +330,6 @@ def do_statistics(options: known.Statistics) -> int:
 
 
 def do_verify(options: known.Verify) -> int:
-    from grokscope.store import Store
-
     store = Store(options.store)
     problems = store.verify(options.set_aside)
     troubled = {problem.path.relative_to(store.root).parts[0] for problem in problems}

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from grokscope.spec import RunSpec
+from grokscope.store import Store
+from grokscope.terminal import OutcomeTable, Watch, phase_table, say
 
 INTRODUCTION = (
     "Both transformers see the same sums, with distractor tokens between the operands. The first "
@@ -26,10 +28,7 @@ def demo_specs() -> dict[str, RunSpec]:
             "seed": 1,
         }
     )
-    return {
-        "no prior": base,
-        "structural prior": base.replace(**{"prior.kind": "oracle"}),
-    }
+    return {"no prior": base, "structural prior": base.replace(**{"prior.kind": "oracle"})}
 
 
 def run_demo(store: Path | None, page: Path, quiet: bool) -> int:
@@ -37,8 +36,6 @@ def run_demo(store: Path | None, page: Path, quiet: bool) -> int:
     from grokscope.engine.planning import train
     from grokscope.pages.reading import read_arm
     from grokscope.pages.run import write_page
-    from grokscope.store import Store
-    from grokscope.terminal import Watch, outcome_table, phase_table, say
 
     specs = demo_specs()
     names = {spec.id: name for name, spec in specs.items()}
@@ -47,8 +44,7 @@ def run_demo(store: Path | None, page: Path, quiet: bool) -> int:
     arms = [read_arm(names[run.id], [run]) for run in runs]
     write_page(page, arms, title="Two transformers, one prior", introduction=INTRODUCTION)
     if not quiet:
-        say(outcome_table(runs, names), "", phase_table(runs, names), "", f"The page: {page}")
+        say(OutcomeTable(runs, names), "", phase_table(runs, names), "", f"The page: {page}")
         where = f" --store {store}" if store else ""
         say(f"Watch runs live and start your own: grokscope lab{where}")
-    failed = any(reading.status == "failed" for arm in arms for reading in arm.readings)
-    return 4 if failed else 0
+    return 4 if any(run.status == "failed" for run in runs) else 0

@@ -44,17 +44,21 @@ ODD = re.compile(r"[^\x20-\x7e\n\t]")
 def plain(text: str) -> str:
     """Text for a terminal: control characters, and those that reverse its direction, are shown as
     escapes. A name in somebody else's store must not be able to steer the terminal."""
-    return ODD.sub(lambda found: found[0] if _is_plain(found[0]) else _escape(found[0]), text)
+    return ODD.sub(_escape, text)
 
 
-def _is_plain(character: str) -> bool:
-    return unicodedata.category(character) not in ("Cc", "Cf", "Cs", "Co")
-
-
-def _escape(character: str) -> str:
+def _escape(found: re.Match[str]) -> str:
     r"""\u001b, as JSON writes it, so that JSON stays what it is."""
-    number = ord(character)
-    return f"\\u{number:04x}" if number < 0x10000 else json.dumps(character)[1:-1]
+    if unicodedata.category(found[0]) not in ("Cc", "Cf", "Cs", "Co"):
+        return found[0]
+    number = ord(found[0])
+    return f"\\u{number:04x}" if number < 0x10000 else json.dumps(found[0])[1:-1]
+
+
+def first_line(error: object) -> str:
+    """What an error says, in brief; its class if it says nothing."""
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__
 
 
 def named_error(name: str, message: str) -> GrokscopeError:

@@ -7,23 +7,26 @@ import io
 import json
 import sys
 import time
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from grokscope import options as known
 from grokscope.errors import GrokscopeError, SpecError, plain, suggest
+from grokscope.spec import RECIPES, find_recipe, to_dict, to_toml
+from grokscope.store import Moment, Run, Store, describe
+from grokscope.store.files import write_file
+from grokscope.terminal import OutcomeTable, diff_table, plain_table, say, show_run, tell_row
 
 if TYPE_CHECKING:
     import polars as pl
-
-    from grokscope.store import Moment, Run, Store
 
 MOST_LISTED = 50  # runs that `grokscope runs` shows unless told otherwise
 FOLLOW_SECONDS = 0.5
 
 
-def select_runs(store: Store, names: Sequence[str], where: str = "") -> list[Run]:
+def select_runs(options: known.Chosen) -> list[Run]:
     """The named runs, or those of the store that fit a condition; at least one."""
+    store, names, where = Store(options.store), options.runs, options.where
     if not names and not where:
         raise SpecError('Name at least one run, or choose some with --where "...".')
     runs = [store.get(name) for name in names]
@@ -42,8 +45,6 @@ def _fitting(store: Store, where: str, table: pl.DataFrame) -> list[str]:
 
 
 def do_runs(options: known.Runs) -> int:
-    from grokscope.store import Store
-
     if options.sql and (options.where or options.follow):
         raise SpecError(f"Give --sql or {'--where' if options.where else '--follow'}, not both.")
     store = Store(options.store)
@@ -56,13 +57,12 @@ def do_runs(options: known.Runs) -> int:
 
 
 def _list_runs(store: Store, options: known.Runs) -> None:
-    from grokscope.terminal import frame_table, outcome_table, say
-
     frame = store.table()
     empty = not len(frame)
-    if not empty:
-        sorting = options.sort, options.reverse
-        frame = store.sql(options.sql, frame) if options.sql else _sorted(frame, *sorting)
+    if options.sql and not empty:
+        frame = store.sql(options.sql, frame)
+    elif not empty:
+        frame = _sorted(frame, options.sort, options.reverse)
         if options.where:
             frame = frame.filter(frame["run"].is_in(_fitting(store, options.where, frame)))
     for path, sentence in store.left_out.items():
@@ -75,29 +75,25 @@ def _list_runs(store: Store, options: known.Runs) -> None:
     if options.json:
         print(plain(frame.write_ndjson()), end="")
     elif options.sql:
-        say(frame_table(frame))
-    elif len(frame):
-        shown, which = frame, ""
-        if options.limit is None and len(frame) > MOST_LISTED:
-            if options.sort == "started":
-                newest = [run.id for run in store.newest(frame["run"], MOST_LISTED)]
-                shown, which = frame.filter(frame["run"].is_in(newest)), f"{MOST_LISTED} newest"
-            else:
-                shown, which = frame.head(MOST_LISTED), f"first {MOST_LISTED}"
-        say(outcome_table([store.get(name) for name in shown["run"]], dated=True))
-        if which:
-            print(
-                f"These are the {which} of {len(frame):,} runs. --where narrows them down, --limit "
-                "shows more, --json writes all."
-            )
-    else:
+        say(plain_table(*frame.columns, rows=frame.iter_rows()))
+    elif not len(frame):
         print("No run fits.")
+    elif options.limit is not None or len(frame) <= MOST_LISTED:
+        say(OutcomeTable([store.get(name) for name in frame["run"]], dated=True))
+    else:
+        shown, which = frame.head(MOST_LISTED), f"first {MOST_LISTED}"
+        if options.sort == "started":
+            newest = [run.id for run in store.newest(frame["run"], MOST_LISTED)]
+            shown, which = frame.filter(frame["run"].is_in(newest)), f"{MOST_LISTED} newest"
+        say(OutcomeTable([store.get(name) for name in shown["run"]], dated=True))
+        print(
+            f"These are the {which} of {len(frame):,} runs. --where narrows them down, --limit "
+            "shows more, --json writes all."
+        )
 
 
 def _follow(store: Store, seen: Moment, options: known.Runs) -> None:
     """A line per run that has changed, as soon as it has."""
-    from grokscope.terminal import tell_row
-
     condition = f" where {options.where}" if options.where else ""
     while True:
         changes = store.changes(seen)
@@ -126,10 +122,6 @@ def _sorted(frame: pl.DataFrame, column: str, reverse: bool) -> pl.DataFrame:
 
 
 def do_show(options: known.Show) -> int:
-    from grokscope.spec import to_dict
-    from grokscope.store import Store
-    from grokscope.terminal import say, show_run
-
     run = Store(options.store).get(options.run)
     if options.json:
         data = {
@@ -146,38 +138,28 @@ def do_show(options: known.Show) -> int:
 
 
 def do_diff(options: known.Diff) -> int:
-    from grokscope.store import Store
-    from grokscope.terminal import diff_table, say
-
     store = Store(options.store)
     say(diff_table(store.get(options.first), store.get(options.second)))
     return 0
 
 
 def do_name(options: known.Name) -> int:
-    from grokscope.store import Store
-
-    store = Store(options.store)
-    run = store.get(options.run)
+    run = Store(options.store).get(options.run)
     run.annotate(name=options.name)
     print(f"{run.id} {f'is now {options.name!r}' if options.name else 'has no name any more'}.")
     return 0
 
 
 def do_tag(options: known.Tag) -> int:
-    from grokscope.store import Store
-
     if not options.add and not options.remove:
         raise SpecError("Give tags with --add or --remove.")
-    for run in select_runs(Store(options.store), options.runs, options.where):
+    for run in select_runs(options):
         said = run.annotate(tag=options.add, untag=options.remove)
         print(plain(f"{run.id}  {', '.join(said.tags) or 'no tags'}"))
     return 0
 
 
 def do_note(options: known.Note) -> int:
-    from grokscope.store import Store
-
     run = Store(options.store).get(options.run)
     run.annotate(note=options.text)
     print(f"{run.id} has {'a note' if options.text else 'no note any more'}.")
@@ -185,8 +167,6 @@ def do_note(options: known.Note) -> int:
 
 
 def do_remove(options: known.Remove) -> int:
-    from grokscope.store import Store, describe
-
     store = Store(options.store)
     if options.empty_trash:
         if options.runs or options.where:
@@ -194,7 +174,7 @@ def do_remove(options: known.Remove) -> int:
         if _agreed(f"Delete all in {store.root / 'trash'} for good?", options.yes):
             store.empty_trash()
         return 0
-    runs = select_runs(store, options.runs, options.where)
+    runs = select_runs(options)
     for run in runs:
         print(plain(f"{run.id}  {run.status:<9} {describe(run.about)}"))
     needed = {name: run.id for run in store.runs() for name in run.about.needs()}
@@ -220,46 +200,39 @@ def _agreed(question: str, yes: bool) -> bool:
 def do_export(options: known.Export) -> int:
     import polars as pl
 
-    from grokscope.store import Store
-    from grokscope.store.files import write_file
-
     targets = {"csv": options.csv, "parquet": options.parquet, "json": options.json}
     if not any(targets.values()):
         raise SpecError("Name a file: --csv FILE, --parquet FILE or --json FILE.")
     store = Store(options.store)
     frame = store.table()
     if options.runs or options.where:
-        runs = select_runs(store, options.runs, options.where)
-        frame = frame.filter(frame["run"].is_in([run.id for run in runs]))
+        frame = frame.filter(frame["run"].is_in([run.id for run in select_runs(options)]))
     if options.curves:
-        parts = [
-            store.get(name).curve.select(pl.lit(name).alias("run"), pl.all())
-            for name in frame["run"]
-        ]
+        runs = [store.get(name) for name in frame["run"]]
+        parts = [run.curve.select(pl.lit(run.id).alias("run"), pl.all()) for run in runs]
         frame = pl.concat(parts, how="diagonal_relaxed") if parts else pl.DataFrame()
     for kind, path in targets.items():
-        if path is None:
-            continue
-        buffer = io.BytesIO()
-        if kind == "csv":
-            # CSV has no lists: a column of them would have to be a text.
-            flat = frame.select(pl.exclude(pl.List, pl.Struct))
-            flat.write_csv(buffer)
-            if left := [name for name in frame.columns if name not in flat.columns]:
-                print(f"Left out, since CSV has no lists: {', '.join(left)}.", file=sys.stderr)
-        elif kind == "parquet":
-            frame.write_parquet(buffer)
-        else:
-            frame.write_ndjson(buffer)
-        print(write_file(path, buffer.getvalue()))
+        if path is not None:
+            write_frame(frame, path, kind)
     return 0
+
+
+def write_frame(frame: pl.DataFrame, path: Path, kind: str) -> None:
+    """As CSV, Parquet or JSON. CSV has no lists: a column of them would have to be a text."""
+    import polars as pl
+
+    flat = frame.select(pl.exclude(pl.List, pl.Struct)) if kind == "csv" else frame
+    if left := [name for name in frame.columns if name not in flat.columns]:
+        print(f"Left out, since CSV has no lists: {', '.join(left)}.", file=sys.stderr)
+    method = {"csv": "write_csv", "parquet": "write_parquet", "json": "write_ndjson"}[kind]
+    getattr(flat, method)(buffer := io.BytesIO())
+    print(write_file(path, buffer.getvalue()))
 
 
 def do_figure(options: known.Figure) -> int:
     from grokscope.api import plot
     from grokscope.draw.charts import KINDS
     from grokscope.pages.files import save_chart
-    from grokscope.store import Store
 
     if options.kind == "help":
         width = max(map(len, KINDS))
@@ -267,37 +240,22 @@ def do_figure(options: known.Figure) -> int:
         return 0
     if options.kind not in KINDS:
         raise SpecError(f"There is no figure {options.kind!r}.{suggest(options.kind, KINDS)}")
-    runs = select_runs(Store(options.store), options.runs, options.where)
-    chart = plot(
-        runs,
-        options.kind,
-        measure=options.measure,
-        x=options.x,
-        y=options.y,
-        log=options.log,
-        title=options.title,
-        width=options.width,
-        height=options.height,
-    )
-    save_chart(chart, options.out)
-    print(options.out)
+    names = ("measure", "x", "y", "log", "title", "width", "height")
+    look: dict[str, Any] = {name: getattr(options, name) for name in names}
+    print(save_chart(plot(select_runs(options), options.kind, **look), options.out))
     return 0
 
 
 def do_report(options: known.Report) -> int:
     from grokscope.pages.reading import group_runs
     from grokscope.pages.run import write_page
-    from grokscope.store import Store
 
-    runs = select_runs(Store(options.store), options.runs, options.where)
-    write_page(options.out, group_runs(runs), title=options.title)
+    write_page(options.out, group_runs(select_runs(options)), title=options.title)
     print(options.out)
     return 0
 
 
 def do_recipes(options: known.Recipes) -> int:
-    from grokscope.spec import RECIPES, find_recipe, to_toml
-
     if options.name:
         print(to_toml(find_recipe(options.name)) or "# every field has its default", end="")
         return 0
@@ -308,7 +266,6 @@ def do_recipes(options: known.Recipes) -> int:
 
 def do_columns(options: known.Columns) -> int:
     from grokscope.draw.glossary import columns
-    from grokscope.terminal import plain_table, say
 
     rows = [(name, what) for name, what in columns().items() if options.name in name]
     if not rows:
@@ -318,8 +275,5 @@ def do_columns(options: known.Columns) -> int:
         print("| column | what it is |\n|---|---|")
         print("\n".join(f"| `{name}` | {what.replace('|', '¦')} |" for name, what in rows))
         return 0
-    table = plain_table("column", "what it is")
-    for row in rows:
-        table.add_row(*row)
-    say(table)
+    say(plain_table("column", "what it is", rows=rows))
     return 0

@@ -30,6 +30,12 @@ class Chosen(InStore):
 
 
 @dataclass(kw_only=True)
+class OneRun(InStore):
+    run: Positional[str]
+    """Name of the run, or enough of its first characters to identify it."""
+
+
+@dataclass(kw_only=True)
 class Train(InStore):
     """Train a recipe or a TOML spec, with overrides; what the store has is not trained again.
 
@@ -74,14 +80,12 @@ class Demo(InStore):
 
 
 @dataclass(kw_only=True)
-class Fork(InStore):
+class Fork(OneRun):
     """Another future: go back to a row of a run, change something, train on from there.
 
     grokscope fork 3f2a --at 500 --prior.kind oracle --prior.strength 3
     """
 
-    run: Positional[str]
-    """Name of the run, or enough of its first digits."""
     at: int
     """Epoch of the row from which the fork goes on, bit for bit."""
     quiet: bool = False
@@ -134,11 +138,9 @@ class Runs(InStore):
 
 
 @dataclass(kw_only=True)
-class Show(InStore):
+class Show(OneRun):
     """One run: what it was, what became of it, its phases."""
 
-    run: Positional[str]
-    """Name of the run, or enough of its first characters to identify it."""
     json: bool = False
     """Spec, outcome and provenance as JSON."""
 
@@ -154,11 +156,9 @@ class Diff(InStore):
 
 
 @dataclass(kw_only=True)
-class Name(InStore):
+class Name(OneRun):
     """Give a run a name; commands find it by that, too."""
 
-    run: Positional[str]
-    """The run."""
     name: Positional[str] = ""
     """Its name. Empty: take the name away."""
 
@@ -178,11 +178,9 @@ class Tag(Chosen):
 
 
 @dataclass(kw_only=True)
-class Note(InStore):
+class Note(OneRun):
     """Write a note about a run; `grokscope show` shows it."""
 
-    run: Positional[str]
-    """The run."""
     text: Positional[str] = ""
     """The note. Empty: take it away."""
 
@@ -263,11 +261,12 @@ class Report(Chosen):
 
 
 @dataclass(kw_only=True)
-class Certify(InStore):
-    """Check a run against the paper's statements: measured, bound, ratio, holds or not."""
+class Certify(OneRun):
+    """Check a run against the paper's statements: measured, bound, ratio, holds or not.
 
-    run: Positional[str]
-    """Name of the run. Its snapshots (training.snapshots) are checked, and its final weights."""
+    Its snapshots (training.snapshots) are checked, and its final weights.
+    """
+
     out: Path | None = None
     """Also write every check: as a table (.parquet, .csv) or as a figure (.svg, .png, .html)."""
     trust: bool = False

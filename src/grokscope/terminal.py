@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -31,8 +31,7 @@ from grokscope.draw.words import (
 from grokscope.errors import StoreError, plain
 from grokscope.pages.labels import label_specs
 from grokscope.spec import Spec
-from grokscope.store import CURVE, Run, Store, describe
-from grokscope.store.run import shorten
+from grokscope.store import Run, Store, describe, shorten
 
 if TYPE_CHECKING:
     import polars as pl
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
     from grokscope.engine.events import Event
 
 MOST_BARS = 12  # more runs than that share one bar
+TOLD_FROM = 0.01  # of all epochs: the rest of the time can be told from them
 PLAIN_SECONDS = 10.0  # between two lines where there is no terminal
 
 
@@ -178,11 +178,9 @@ class Watch:
 
     def kept(self) -> str:
         """What is safe if we are stopped now."""
-        resume = [self.reached.get(name, 0) for name in self.epochs]
-        ended = sum(r >= e for r, e in zip(resume, self.epochs.values(), strict=True))
-        begun = [r for r, e in zip(resume, self.epochs.values(), strict=True) if 0 < r < e]
+        begun = [epoch for name, epoch in self.reached.items() if 0 < epoch < self.epochs[name]]
         saved = f", {len(begun)} saved at epoch {', '.join(map(str, begun[:6]))}" if begun else ""
-        return f"Kept: {ended} of {count(len(self.epochs), 'run')} ended{saved}."
+        return f"Kept: {self.ended} of {count(len(self.epochs), 'run')} ended{saved}."
 
     @property
     def many(self) -> bool:
@@ -193,11 +191,12 @@ class Watch:
         return sum(self.reached[name] >= self.epochs[name] for name in self.reached)
 
     def _summary(self, now: float) -> str:
-        """How many of many runs have ended, and how long the rest will take at this pace."""
+        """How many of many runs have ended, and how long the rest will take at this pace: at first
+        most of the time goes into compiling, which says nothing of it."""
         done, total = self._progress()
         text = f"{self.ended} of {len(self.epochs)} runs have ended"
         left = (now - self.began) * (total - done) / max(done, 1)
-        return f"{text}, about {clock(left)} to go" if done else text
+        return f"{text}, about {clock(left)} to go" if done > TOLD_FROM * total else text
 
     def _tell(self, event: Event) -> None:
         now = time.monotonic()
@@ -210,8 +209,7 @@ class Watch:
             return
         self.last_line = now
         text = f"{event.run} {event.kind} at epoch {event.epoch} of {event.epochs}"
-        line = f"{text}  {state_of(event)}".rstrip()
-        self.console.print(line, highlight=False, soft_wrap=True)
+        self.console.print(f"{text}  {state_of(event)}".rstrip(), highlight=False, soft_wrap=True)
 
 
 def state_of(event: Event, most: int | None = None) -> str:
@@ -225,12 +223,19 @@ def state_of(event: Event, most: int | None = None) -> str:
     return "  ".join(f"{measure_of(name).brief} {row[name]:.2f}" for name in names[:most])
 
 
-def plain_table(*headings: str, right: Sequence[str] = (), caption: str | None = None) -> Table:
+def plain_table(
+    *headings: str,
+    rows: Iterable[Sequence[Any]] = (),
+    right: Sequence[str] = (),
+    caption: str | None = None,
+) -> Table:
     """A table without lines; the columns of these headings are set to the right."""
     table = Table(box=None, pad_edge=False, header_style="bold", caption=caption)
     table.caption_justify = "left"
     for heading in headings:
         table.add_column(heading, justify="right" if heading in right else "left")
+    for row in rows:
+        table.add_row(*map(cell, row))
     return table
 
 
@@ -246,12 +251,12 @@ class OutcomeTable:
     def __init__(
         self,
         runs: Sequence[Run],
-        outcomes: Sequence[Mapping[str, Any]],
-        names: Mapping[str, str],
+        names: Mapping[str, str] | None = None,
         fields: Sequence[str] = (),
         dated: bool = False,
     ) -> None:
-        self.runs, self.outcomes, self.names, self.dated = runs, outcomes, names, dated
+        self.runs, self.names, self.dated = runs, names or {}, dated
+        self.outcomes = [_outcome(run) for run in runs]
         notes = [run.annotation for run in runs]
         self.said = [" ".join([note.name, *(f"#{t}" for t in note.tags)]).strip() for note in notes]
         specs = [run.about for run in runs]
@@ -310,14 +315,8 @@ class OutcomeTable:
         return table
 
 
-def outcome_table(
-    runs: Sequence[Run],
-    names: dict[str, str] | None = None,
-    fields: Sequence[str] = (),
-    dated: bool = False,
-) -> OutcomeTable:
-    outcomes = [run.outcome if run.ended else {} for run in runs]
-    return OutcomeTable(runs, outcomes, names or {}, fields, dated)
+def _outcome(run: Run) -> dict[str, Any]:
+    return run.outcome if run.ended else {}
 
 
 def _day(moment: str | None) -> str:
@@ -331,24 +330,18 @@ def _day(moment: str | None) -> str:
 def _unfinished(run: Run) -> str:
     """How far a run without an outcome has come, and whether somebody trains it now."""
     state = "under way" if Store(run.path.parent).is_held(run.id) else "interrupted"
-    epoch = run.curve["epoch"][-1] if (run.path / CURVE).exists() else 0
-    return f"{state} at {epoch:,}"
+    return f"{state} at {run.last_epoch:,}"
 
 
 def tell_row(store: Store, row: Mapping[str, Any]) -> str:
     """One run in a line, as `grokscope runs --follow` writes it."""
     run = store.get(row["run"])
-    words = [f"{run.id[:8]}  {row['status'] if run.ended else 'at'}"]
-    if not run.ended:
-        rows = run.curve["epoch"] if (run.path / CURVE).exists() else [0]
-        words[0] += f" {rows[-1]:,} of {run.about.training.epochs:,}"
-    words += [f"{n} at {row[n]:,}" for n in _events(run) if row[n] is not None]
+    state = f"at {run.last_epoch:,} of {run.about.training.epochs:,}"
+    words = [f"{run.id[:8]}  {row['status'] if run.ended else state}"]
+    events = [rule.name for rule in run.about.events()]
+    words += [f"{name} at {row[name]:,}" for name in events if row[name] is not None]
     words += [f"{FINAL[n][0]} {row[n]:{FINAL[n][1]}}" for n in FINAL if row.get(n) is not None]
     return f"{', '.join(words)}  {describe(run.about)}"
-
-
-def _events(run: Run) -> list[str]:
-    return [rule.name for rule in run.about.events()]
 
 
 def _in_common(specs: Sequence[Spec]) -> str:
@@ -395,7 +388,7 @@ def phase_table(runs: Sequence[Run], names: dict[str, str]) -> Table:
 
 def show_run(run: Run) -> list[RenderableType]:
     """One run in full."""
-    outcome = run.outcome if run.ended else {}
+    outcome = _outcome(run)
     heading = Text.assemble((run.id, "bold"), f"  {outcome.get('status') or _unfinished(run)}")
     said = run.annotation
     words = [said.name, *(f"#{tag}" for tag in said.tags), said.note]
@@ -409,68 +402,57 @@ def show_run(run: Run) -> list[RenderableType]:
         with contextlib.suppress(StoreError):
             for segment in run.provenance["segments"][-1:]:
                 parts += state_watching(segment)
-        return [*parts, "", _measures("latest measure", latest)]
-    parts.append(OutcomeTable([run], [outcome], {run.id: run.id[:8]}))
-    if found := phases_of(outcome):
-        phases = plain_table("phase", "from and to", "rule")
-        for phase in found:
-            phases.add_row(phase.name, state_phase(phase, outcome["epochs"]), phase.rule)
-        parts += ["", phases]
+        table = plain_table("latest measure", "value", rows=latest.items(), right=("value",))
+        return [*parts, "", table]
+    parts.append(OutcomeTable([run], {run.id: run.id[:8]}))
+    last_epoch = outcome["epochs"]
+    phases = [(p.name, state_phase(p, last_epoch), p.rule) for p in phases_of(outcome)]
+    if phases:
+        parts += ["", plain_table("phase", "from and to", "rule", rows=phases)]
     segments = run.provenance["segments"]
     last = segments[-1] if segments else {"versions": {}}
     engine = "torch" if "torch" in last["versions"] else "jax"
-    seconds = sum(segment["seconds"] for segment in segments)
     made = (
-        f"Trained in {seconds:.1f} s, {last.get('execution')}, {last.get('threads')} thread(s), "
-        f"{engine} {last['versions'].get(engine)}; ended by {outcome['ended_by']}."
+        f"Trained in {run.seconds:.1f} s, {last.get('execution')}, {last.get('threads')} "
+        f"thread(s), {engine} {last['versions'].get(engine)}; ended by {outcome['ended_by']}."
     )
-    final = _measures("final measure", outcome["final"])
+    measures = outcome["final"].items()
+    final = plain_table("final measure", "value", rows=measures, right=("value",))
     return [*parts, "", final, "", made, *state_watching(last)]
 
 
 def diff_table(first: Run, second: Run) -> Table:
     """Fields in which two runs differ, then what became of them."""
-    table = plain_table("", first.id[:8], second.id[:8])
-    flat = [run.about.effective() for run in (first, second)]
-    for name in dict.fromkeys(name for one in flat for name in one):
-        a, b = (cell(one.get(name)) for one in flat)
-        if a != b and not name.endswith("fingerprint"):
-            table.add_row(name, a, b)
-    if not table.row_count:
-        table.add_row("all fields", "the same", "the same")
-    table.add_row()
-    outcomes = [run.outcome if run.ended else {} for run in (first, second)]
-    table.add_row("status", *(r.status if r.ended else _unfinished(r) for r in (first, second)))
-    events = [events_of(outcome) for outcome in outcomes]
-    for name in dict.fromkeys(name for found in events for name in found):
-        table.add_row(name, *(state_event(e[name]) if name in e else "-" for e in events))
-    finals = [outcome.get("final", {}) for outcome in outcomes]
-    for name in dict.fromkeys(name for final in finals for name in final):
-        table.add_row(name, *(cell(final.get(name)) for final in finals))
-    return table
+    runs = (first, second)
 
+    def beside(*found: Mapping[str, Any]) -> list[tuple[str, ...]]:
+        names = dict.fromkeys(name for one in found for name in one)
+        return [(name, *(cell(one.get(name)) for one in found)) for name in names]
 
-def _measures(heading: str, values: Mapping[str, Any]) -> Table:
-    table = plain_table(heading, "value", right=("value",))
-    for name, value in values.items():
-        table.add_row(name, cell(value))
-    return table
+    fields = [
+        (name, *values)
+        for name, *values in beside(*(run.about.effective() for run in runs))
+        if values[0] != values[1] and not name.endswith("fingerprint")
+    ]
+    outcomes = [_outcome(run) for run in runs]
+    events = [{n: state_event(e) for n, e in events_of(each).items()} for each in outcomes]
+    rows = [
+        *(fields or [("all fields", "the same", "the same")]),
+        (),
+        ("status", *(run.status if run.ended else _unfinished(run) for run in runs)),
+        *beside(*events),
+        *beside(*(outcome.get("final", {}) for outcome in outcomes)),
+    ]
+    return plain_table("", first.id[:8], second.id[:8], rows=rows)
 
 
 def certificate_table(summary: pl.DataFrame) -> Table:
     """A line per certificate: how often it held, and by how much."""
     numbers = ("holds", "worst ratio", "median ratio")
     caption = "ratio: measured / bound, at most 1 where the statement holds"
-    table = plain_table("certificate", *numbers, "remark", right=numbers, caption=caption)
+    rows = []
     for row in summary.iter_rows(named=True):
-        held = f"{row['hold']} of {row['checks']}"
-        ratios = cell(row["worst_ratio"]), cell(row["median_ratio"])
-        table.add_row(f"{row['statement']:>2} {row['name']}", held, *ratios, row["note"])
-    return table
-
-
-def frame_table(frame: pl.DataFrame) -> Table:
-    table = plain_table(*frame.columns)
-    for row in frame.iter_rows():
-        table.add_row(*map(cell, row))
-    return table
+        name, held = f"{row['statement']:>2} {row['name']}", f"{row['hold']} of {row['checks']}"
+        rows.append((name, held, row["worst_ratio"], row["median_ratio"], row["note"]))
+    headings = ("certificate", *numbers, "remark")
+    return plain_table(*headings, rows=rows, right=numbers, caption=caption)

@@ -12,6 +12,7 @@ from benchmarks.comparison import (
     TESTED,
     Contender,
 )
+from benchmarks.goals import PROMISES
 from benchmarks.growth import AXES, GROUPS, REST
 
 MADE = {
@@ -109,6 +110,14 @@ def make() -> dict[str, Any]:
             "missing": {},
             "sizes": [_sizes("block")],
             "times": _times(["block"], BLOCK_CONTENDERS),
+        },
+        "networks": {
+            "made": MADE,
+            "times": [
+                {"scale": network, "members": 1, "contender": name, "seconds": [seconds] * 3}
+                for network, slow, fast, *_ in PROMISES
+                for name, seconds in ((fast, 0.01), (slow, 0.02))
+            ],
         },
         "growth": {
             "made": MADE,

@@ -10,7 +10,7 @@ import pytest
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-from grokscope.bridge import CaptureError, ReadModule, capture, read_attention
+from grokscope.bridge import CaptureError, ReadModule, calls, read_attention
 from grokscope.bridge.calls import prove
 from grokscope.bridge.capture import Recorder
 
@@ -280,12 +280,12 @@ def test_sinks_are_refused():
 
 def test_a_wrong_capture_is_noticed(make_nano, batch, monkeypatch):
     """If the formula did not fit the model, the model's own output would tell."""
-    right = capture.from_sdpa
+    right = calls.from_sdpa
 
     def wrong(given):
         call = right(given)
         return dataclasses.replace(call, scale=3 * call.scale)
 
-    monkeypatch.setattr(capture, "from_sdpa", wrong)
+    monkeypatch.setattr(calls, "from_sdpa", wrong)
     with pytest.raises(CaptureError, match=r"read in attn\.0 is not the model's own"):
         read_attention(make_nano(), lambda m: m(*batch))

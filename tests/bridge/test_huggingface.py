@@ -160,9 +160,9 @@ def test_a_mask_by_name(store):
 
 
 PROCESS = """
-import json, os, sys
+import json, os, sys, warnings
 from pathlib import Path
-import torch, transformers
+import torch, torch.distributed.fsdp, transformers
 from accelerate import Accelerator
 from grokscope.bridge import GrokscopeCallback, Observer, StructuralPrior
 from test_huggingface import flat, train
@@ -201,6 +201,33 @@ for step in range(5):
     optimiser.step()
 observer.finish()
 note(model, observer)
+
+class Small(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embedding, self.head = torch.nn.Embedding(20, 8), torch.nn.Linear(8, 20)
+        self.attention = torch.nn.MultiheadAttention(8, 2, batch_first=True)
+    def forward(self, tokens):
+        x = self.embedding(tokens)
+        return self.head(self.attention(x, x, x, need_weights=False)[0])
+
+torch.manual_seed(0)
+model = torch.nn.parallel.DistributedDataParallel(Small())
+observer = Observer(model, "plain", every=2, store=store)
+optimiser = torch.optim.SGD(model.parameters(), 0.1)
+for step in range(5):
+    observer.step(step, (tokens, tokens))
+    optimiser.zero_grad()
+    model(tokens).square().mean().backward()
+    optimiser.step()
+observer.finish()
+note(model, observer)
+mesh = torch.distributed.device_mesh.init_device_mesh("cpu", (2,))
+sharded = torch.distributed.fsdp.fully_shard(Small(), mesh=mesh)
+with warnings.catch_warnings(record=True) as seen:
+    warnings.simplefilter("always")
+    assert Observer(sharded, "sharded", store=store).step(0, (tokens, tokens)) is None
+told["warned"] = [str(warning.message) for warning in seen]
 assert accelerator.num_processes == torch.distributed.get_world_size() == 2
 torch.distributed.destroy_process_group()
 (home / f"{os.environ['RANK']}.json").write_text(json.dumps(told))
@@ -209,7 +236,8 @@ torch.distributed.destroy_process_group()
 
 def test_two_processes(tmp_path, store):
     """Under torchrun: the first measures, the second does nothing, and both train to the same
-    weights as if nobody watched. With Accelerate, too."""
+    weights as if nobody watched; with Accelerate and with PyTorch alone, too. A model of which each
+    has a part is not measured."""
     script = tmp_path / "script.py"
     script.write_text(PROCESS)
     here = ["--standalone", "--local-addr", "127.0.0.1", "--nproc-per-node", "2"]
@@ -223,14 +251,17 @@ def test_two_processes(tmp_path, store):
     )
     assert done.returncode == 0, done.stderr
     first, second = (json.loads((tmp_path / f"{rank}.json").read_text()) for rank in (0, 1))
-    assert (first["rows"], first["runs"]) == ([4, 3], [True, True])
-    assert (second["rows"], second["runs"]) == ([0, 0], [False, False])
+    assert (first["rows"], first["runs"]) == ([4, 3, 3], [True] * 3)
+    assert (second["rows"], second["runs"]) == ([0, 0, 0], [False] * 3)
     assert first["ends"] == second["ends"]
-    unwatched, watched, accelerated = first["ends"]
+    unwatched, watched, accelerated, _ = first["ends"]
     assert unwatched == watched != accelerated
+    assert "over processes (FSDP); nothing is measured" in "".join(first["warned"])
+    assert "FSDP" not in "".join(second["warned"])
     runs = {run.about.name: run for run in store.runs()}
-    assert len(store.runs()) == len(runs) == 2
+    assert len(store.runs()) == len(runs) == 3
     assert runs["Trainer"].curve["epoch"].to_list() == [0, 2, 4, 5]
-    assert runs["Accelerate"].curve["epoch"].to_list() == [0, 2, 4]
+    for name in ("Accelerate", "plain"):
+        assert runs[name].curve["epoch"].to_list() == [0, 2, 4]
     assert {run.status for run in runs.values()} == {"finished"}
     assert runs["Accelerate"].about.optimiser.kind == "adamw"

@@ -4,8 +4,6 @@ that names the layer, and what fails in the middle of training becomes a gap."""
 from __future__ import annotations
 
 import random
-import subprocess
-import sys
 import warnings
 
 import pytest
@@ -94,7 +92,7 @@ def test_every_row_is_proven(scaled, make_gpt2, hf_batch, store):
 def test_a_fresh_model_proves_nothing_by_accident(kind, batch, store, monkeypatch):
     """At initialisation weights are nearly uniform, and an output projection of zeros hides what
     they are; the output of the call itself tells."""
-    from grokscope.bridge import calls, capture, layers
+    from grokscope.bridge import calls, layers
 
     true = calls.normalise
     wrong = {
@@ -108,7 +106,7 @@ def test_a_fresh_model_proves_nothing_by_accident(kind, batch, store, monkeypatc
             layer.c_attn.weight.normal_(std=0.02)
             layer.c_proj.weight.zero_()
             layer.c_proj.bias.zero_()
-    for module in (calls, capture, layers):
+    for module in (calls, layers):
         monkeypatch.setattr(module, "normalise", wrong)
     with pytest.raises(CaptureError, match=r"read in attn\.0 is not"):
         Observer(model, "mine", store=store).measure(0, batch)
@@ -548,58 +546,6 @@ def test_wrappers_and_bare_tensors(make_gpt2, hf_batch, store):
     assert "train_loss" not in bare
     with pytest.raises(CaptureError, match="The batch has text, and the model takes idx, targets"):
         Observer(NanoGPT(), "d", store=store).measure(0, {"text": hf_batch["input_ids"]})
-
-
-PROCESS = """
-import sys, warnings, torch, torch.distributed as dist, torch.distributed.fsdp
-from grokscope.bridge import Observer
-torch.set_num_threads(1)
-class Small(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.embedding, self.head = torch.nn.Embedding(20, 8), torch.nn.Linear(8, 20)
-        self.attention = torch.nn.MultiheadAttention(8, 2, batch_first=True)
-    def forward(self, tokens):
-        x = self.embedding(tokens)
-        return self.head(self.attention(x, x, x, need_weights=False)[0])
-dist.init_process_group("gloo", init_method="file://{meet}", rank=int(sys.argv[1]), world_size=2)
-torch.manual_seed(0)
-model = torch.nn.parallel.DistributedDataParallel(Small())
-tokens = torch.randint(0, 20, (4, 9))
-observer = Observer(model, "shared", every=2, store={store!r})
-optimiser = torch.optim.SGD(model.parameters(), 0.1)
-for step in range(5):
-    observer.step(step, (tokens, tokens))
-    optimiser.zero_grad()
-    model(tokens).square().mean().backward()
-    optimiser.step()
-run = observer.finish()
-print("rows", len(observer.rows), run is not None, sum(p.sum().item() for p in model.parameters()))
-mesh = torch.distributed.device_mesh.init_device_mesh("cpu", (2,))
-shared = torch.distributed.fsdp.fully_shard(Small(), mesh=mesh)
-with warnings.catch_warnings(record=True) as seen:
-    warnings.simplefilter("always")
-    assert Observer(shared, "sharded", store={store!r}).step(0, (tokens, tokens)) is None
-print(*[str(warning.message) for warning in seen])
-dist.destroy_process_group()
-"""
-
-
-def test_two_processes(tmp_path, store):
-    """Data parallel: the first measures, the second does nothing, and both train on."""
-    code = PROCESS.format(meet=tmp_path / "meet", store=str(store.root))
-    jobs = [
-        subprocess.Popen([sys.executable, "-c", code, str(rank)], stdout=-1, stderr=-1, text=True)
-        for rank in range(2)
-    ]
-    ends = [job.communicate(timeout=400) for job in jobs]
-    words = [end[0].split() for end in ends]
-    assert words[0][:3] == ["rows", "3", "True"], ends[0][1]
-    assert words[1][:3] == ["rows", "0", "False"], ends[1][1]
-    assert words[0][3] == words[1][3]
-    assert "shared out over processes (FSDP); nothing is measured" in ends[0][0]
-    assert "FSDP" not in ends[1][0]
-    assert store.runs()[0].curve["epoch"].to_list() == [0, 2, 4]
 
 
 # One run, however often it is resumed

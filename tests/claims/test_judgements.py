@@ -308,6 +308,13 @@ def test_the_best_dose_is_chosen_on_other_seeds():
     assert ruling(elsewhere, made(shell)) == "supported"
     nowhere = {norm: [None] * 5 for norm in shell}
     assert ruling(elsewhere, made(nowhere)) == "untestable"
+    # A failed run tells nothing, least of all that few succeed.
+    arms = made(shell).arms
+    failed = tuple({**row, "status": "failed"} for row in arms["4"].rows[:3])
+    arms["4"] = replace(arms["4"], rows=(*failed, *arms["4"].rows[3:]))
+    finding = find(elsewhere, Sample(Setting("laptop", "constant", BASE), arms))
+    assert finding.ruling == "untestable"
+    assert finding.remark.startswith("3 of 5 runs failed")
 
 
 def test_one_event_ahead_of_another():
@@ -372,6 +379,15 @@ def test_inverse_law():
     assert ruling(test, weak) == "smaller than claimed"
     assert ruling(test, dosed(lambda s: 700)) == "untestable"
     assert ruling(test, dosed(lambda s: None)) == "untestable"
+
+
+def test_a_law_is_fitted_to_the_seeds_that_all_arms_have():
+    """Another claim may be open and have asked two of the arms for more."""
+    test, given = InverseLaw(strength), dosed(lambda s: 700 + 40 / s if s else None)
+    law, _ = test.fit(given)
+    longer = {name: ArmRuns(name, 2 * arm.specs, 2 * arm.rows) for name, arm in given.arms.items()}
+    one = test.needs(given)[0]
+    assert test.fit(replace(given, arms={**given.arms, one: longer[one]}))[0] == law
 
 
 def test_everywhere():

@@ -24,7 +24,7 @@ from grokscope.pages.run import (
     write_page,
 )
 from grokscope.store import Run
-from grokscope.terminal import outcome_table, say, show_run
+from grokscope.terminal import OutcomeTable, say, show_run
 
 from .test_files import fetched
 
@@ -241,7 +241,7 @@ def test_no_runs_or_no_room_are_sentences(make_run, tmp_path):
 
 
 def test_the_terminal_shows_what_a_problem_measures(regression, capsys):
-    say(outcome_table([regression]), *show_run(regression))
+    say(OutcomeTable([regression]), *show_run(regression))
     shown = capsys.readouterr().out
     assert shown.count("generalised at") == 2
     assert "400" in shown

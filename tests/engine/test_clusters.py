@@ -69,7 +69,7 @@ def test_a_job_at_its_time_limit_is_queued_again_and_resumes(tiny, store, tmp_pa
             (task,) = psutil.Process(jobs[0]._process.pid).children()
             task.send_signal(signal.SIGUSR2)  # as submitit does before the limit
 
-    spec = tiny.replace(**{"training.epochs": 100_000, "training.log_every": 2500})
+    spec = tiny.replace(**{"training.epochs": 40_000, "training.log_every": 1000})
     executor = Watched(workers=1, cluster="local", minutes=2)
     (run,) = gs.train(spec, store, executor=executor, sinks=tell)
     assert events.count("resumed") == events.count("finished") == 1

@@ -9,6 +9,13 @@ import grokscope as gs
 from engine.test_execution import assert_same_bits
 from grokscope.engine import fork_spec, forking, training
 from grokscope.models.roles import MLP, role
+from programs import optimised
+
+
+@pytest.fixture(scope="module", autouse=True)
+def as_users_have_them():
+    with optimised():
+        yield
 
 
 @pytest.fixture(scope="module")

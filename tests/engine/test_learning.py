@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import grokscope as gs
+from programs import optimised
 
 
 @pytest.fixture(scope="module")
@@ -16,7 +17,8 @@ def runs(tmp_path_factory):
         "noise with prior": noise.replace(**{"prior.kind": "oracle"}),
         "constant, adversarial": smoke.replace(**{"prior.kind": "adversarial"}),
     }
-    trained = gs.train(specs.values(), tmp_path_factory.mktemp("learning"), processes=1)
+    with optimised():
+        trained = gs.train(specs.values(), tmp_path_factory.mktemp("learning"), processes=1)
     return dict(zip(specs, trained, strict=True))
 
 

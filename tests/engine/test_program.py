@@ -11,10 +11,12 @@ import numpy as np
 import pytest
 
 import grokscope as gs
+from grokscope.engine.compilation import default_options
 from grokscope.engine.program import keys_of, make_member, make_program, measure
 from grokscope.models import minimal
 from grokscope.models.layers import normalise
 from grokscope.problems.routing import cross_entropy
+from programs import FULL
 
 
 def draw_batch(form, step, member):
@@ -22,11 +24,11 @@ def draw_batch(form, step, member):
     return form.problem.draw_batch(member.data, keys_of(member.clock, step)[0])
 
 
-def advance(spec, store, rows=64):
+def advance(spec, store, rows=64, options=()):
     """The whole curve, in calls of `rows` rows, and the final state."""
     form, member = make_member(spec, store)
     with jax.enable_x64(form.problem.double):
-        program = make_program(form)
+        program = make_program(form, options=options)
         state = program.init(member)
         blocks = []
         while not state.finished:
@@ -34,6 +36,9 @@ def advance(spec, store, rows=64):
             blocks.append({name: np.asarray(column)[:written] for name, column in block.items()})
     curve = {name: np.concatenate([block[name] for block in blocks]) for name in blocks[0]}
     return curve, state
+
+
+forward = jax.jit(minimal.forward, static_argnums=2)
 
 
 def textbook(spec, store):
@@ -44,22 +49,22 @@ def textbook(spec, store):
         form,
         member,
         params,
-        minimal.forward(params, member.data.train.tokens, form.problem.shape),
+        forward(params, member.data.train.tokens, form.problem.shape),
     )
 
 
 def test_first_row_describes_the_initial_weights(tiny, store):
     curve, _ = advance(tiny, store)
-    form, member, params, forward = textbook(tiny, store)
+    form, member, params, first = textbook(tiny, store)
     labels = member.data.train.labels
-    losses = -jax.nn.log_softmax(forward.logits)[jnp.arange(len(labels)), labels]
+    losses = -jax.nn.log_softmax(first.logits)[jnp.arange(len(labels)), labels]
     assert curve["epoch"].tolist() == list(range(0, 101, 10))
     np.testing.assert_allclose(curve["train_loss"][0], losses.mean(), rtol=1e-5)
-    right = (forward.logits.argmax(axis=1) == labels).mean()
+    right = (first.logits.argmax(axis=1) == labels).mean()
     np.testing.assert_allclose(curve["train_accuracy"][0], right, rtol=1e-6)
     assert curve["update_norm"][0] == 0
     both = np.concatenate([member.data.train.tokens, member.data.test.tokens])
-    everything = minimal.forward(params, jnp.asarray(both), form.problem.shape)
+    everything = forward(params, jnp.asarray(both), form.problem.shape)
     np.testing.assert_allclose(
         curve["attention"][0], everything.attention[:, 0].mean(axis=0), rtol=1e-5
     )
@@ -84,7 +89,7 @@ def test_gradients_on_the_routing(tiny, store, heads):
     query = params["query"].reshape(-1, heads, size)
     key = params["key"].reshape(-1, heads, size)
     interaction = jnp.einsum("ahs,bhs->hab", query, key)
-    values = minimal.forward(params, tokens, shape).values
+    values = forward(params, tokens, shape).values
 
     def losses_of(scores):
         attention = normalise(scores, "softmax")
@@ -120,10 +125,11 @@ def test_mirrored_and_unmirrored_add_up(tiny, store):
     assert np.isnan(kept["test_accuracy_mirrored"]).all()
 
 
-@pytest.mark.parametrize("batch", [0, 16])
-def test_bits_do_not_depend_on_the_cut(tiny, store, batch):
+@pytest.mark.parametrize(("batch", "options"), [(0, {}), (16, FULL)])
+def test_bits_do_not_depend_on_the_cut(tiny, store, batch, options):
     spec = tiny.replace(**{"optimiser.batch": batch})
-    (one, first), (two, second) = (advance(spec, store, rows) for rows in (64, 3))
+    options = tuple((default_options() | options).items())
+    (one, first), (two, second) = (advance(spec, store, rows, options) for rows in (64, 3))
     for name in one:
         assert np.array_equal(one[name], two[name], equal_nan=True), name
     for name in first.params:
@@ -158,7 +164,7 @@ def test_a_batch_step_uses_the_drawn_examples(tiny, store):
         ratio -= jnp.where(wanted, jnp.log(forward.attention[:, 0]), 0)
         return losses.mean() + 0.5 * (target * ratio).sum(axis=1).mean()
 
-    gradient = jax.grad(objective)(before)
+    gradient = jax.jit(jax.grad(objective))(before)
     _, state = advance(spec, store)
     for name, array in before.items():
         expected = array - spec.optimiser.lr * gradient[name]

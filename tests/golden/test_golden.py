@@ -19,8 +19,9 @@ HERE = Path(__file__).parent
 RESULTS = HERE.parent.parent / "results"
 FINISHED, PARTIAL, FAILED = "ed1fef75bb4599d0", "dd43e2b52172b699", "ec39a675b4dad011"
 
-# One case per compiled program; `python -m golden.record` trains them all.
-TRAINED = ("addition", "stream", "block-pre-norm", "two-layers", "muon", "teacher", "oracle")
+# One case per compiled program; `python -m golden.record` trains them all. They agree to 1e-5 if
+# they are compiled as users have them, and only then: see `optimised`.
+TRAINED = ("noise", "stream", "block-pre-norm", "two-layers", "muon", "teacher", "oracle")
 # Since then the first layer of deeper models is looked up, so its sums come in another order. All
 # that they measure still agrees to 1e-5 at epoch 50, except for the largest gradient on any single
 # logit of two layers: 1.9 times that. So little is not determined by the spec: initial weights that
@@ -84,6 +85,7 @@ def test_old_run_resumes(old_store):
     assert len(run.provenance["segments"]) == 2
 
 
+@pytest.mark.usefixtures("optimised")
 def test_numbers(specs, curves, tmp_path):
     """Up to epoch 50, as version 0.1.0 had them. On other machines last digits may differ."""
     weights = load_file(HERE / "runs" / "weights.safetensors")

@@ -31,28 +31,24 @@ LARGE = gs.RunSpec().replace(
     }
 )
 TRAIN = """
-import json, sys
+import contextlib, json, sys
 import grokscope as gs
 from grokscope.engine import training
 from grokscope.spec import from_dict
 training.CHUNK_SECONDS = 0.0
-order = json.loads(sys.argv[1])
-def stop(event):
-    if event.kind == "advanced" and event.epoch >= order["until"]:
-        raise SystemExit
-gs.train([from_dict(spec) for spec in order["specs"]], order["store"], processes=1,
-         execution=order["execution"], sinks=stop)
+spec, *places = json.loads(sys.argv[1])
+for store, until in places:
+    def stop(event):
+        if event.kind == "advanced" and event.epoch >= until:
+            raise KeyboardInterrupt
+    with contextlib.suppress(KeyboardInterrupt):
+        gs.train(from_dict(spec), store, processes=1, sinks=stop)
 """
 
 
-def train_elsewhere(specs, store, threads, until=10**9, execution="auto"):
-    """In a process of its own, with this many threads, up to a resume point."""
-    order = {
-        "specs": [to_dict(spec) for spec in specs],
-        "store": str(store.root),
-        "until": until,
-        "execution": execution,
-    }
+def train_elsewhere(threads, *places):
+    """In a process of its own, with this many threads, in each store up to an epoch."""
+    order = [to_dict(LARGE), *((str(store.root), until) for store, until in places)]
     environment = {**os.environ, "NPROC": str(threads)}
     command = [sys.executable, "-c", TRAIN, json.dumps(order)]
     subprocess.run(command, env=environment, check=True)
@@ -62,16 +58,16 @@ def bits(run):
     return {name: array.tobytes() for name, array in run.weights().items()}
 
 
+@pytest.mark.usefixtures("optimised")
 def test_a_run_resumes_with_its_threads(tmp_path):
     """Interrupted with one thread and resumed by a process that has two: bit for bit the run that
     was never interrupted. With two threads from the start it is another one, so this could fail."""
     one, two, half = (gs.Store(tmp_path / name) for name in ("one", "two", "half"))
-    train_elsewhere([LARGE], one, threads=1)
-    train_elsewhere([LARGE], two, threads=2)
-    assert bits(one.find(LARGE)) != bits(two.find(LARGE))
-    train_elsewhere([LARGE], half, threads=1, until=20)
+    whole = LARGE.training.epochs + 1
+    train_elsewhere(1, (one, whole), (half, 20))
     assert half.find(LARGE).status == "partial"
-    train_elsewhere([LARGE], half, threads=2)
+    train_elsewhere(2, (two, whole), (half, whole))
+    assert bits(one.find(LARGE)) != bits(two.find(LARGE))
     run = half.find(LARGE)
     assert [segment["threads"] for segment in run.provenance["segments"]] == [1, 1]
     assert bits(run) == bits(one.find(LARGE))
@@ -102,6 +98,7 @@ def partial_run(spec, store, until=20):
     return store.find(spec[0] if isinstance(spec, list) else spec)
 
 
+@pytest.mark.usefixtures("optimised")
 def test_a_run_of_a_batch_resumes_to_the_same_bits(tiny, tmp_path):
     """Three runs as one batch, interrupted; one ends by itself, the others together. A batch that
     lost a run is filled up, so that each comes to the bits of the uninterrupted batch."""
@@ -130,7 +127,7 @@ def full_disk():
 def test_a_full_disk_is_heard_of_from_workers(tiny, store, full_disk):
     specs = gs.sweep(tiny, {"seed": [0, 1, 2]})
     with pytest.raises(gs.StoreError, match="The disk is full") as refusal:
-        gs.train(specs, store, processes=2)
+        gs.train(specs, store, executor=gs.LocalProcesses(1, 1))
     assert all(spec.id in str(refusal.value) for spec in specs)
     assert not any(store.find(spec).ended for spec in specs)
 

@@ -25,10 +25,11 @@ from grokscope.lab import autopsy, catalogue, forms, scrubbing, watching
 from grokscope.lab.guard import Guard
 from grokscope.lab.orders import Orders
 from grokscope.lab.server import Lab, make_app
-from grokscope.lab.watching import annotation_of, command_of, tell_events
+from grokscope.lab.watching import command_of, tell_events
 from grokscope.measures.outcomes import conclude
 from grokscope.pages.reading import read_run
 from grokscope.spec import flatten
+from grokscope.store.annotations import peek_annotation
 from small_incontext import SMALL
 
 
@@ -215,9 +216,9 @@ def test_the_command_of_a_fork_and_of_another_kind(trained, store, monkeypatch) 
 def test_annotations_are_shown_and_damaged_ones_are_not(tiny, store) -> None:
     run = store.begin(tiny)
     run.annotate(name="<b>", note="seen", tag=["figure-2"])
-    assert annotation_of(run) == {"name": "<b>", "tags": ("figure-2",), "note": "seen"}
+    assert peek_annotation(run.path) == ("<b>", ("figure-2",), "seen")
     (run.path / "notes.json").write_text('{"name": [1]}')
-    assert annotation_of(run) == {"name": "", "tags": (), "note": ""}
+    assert peek_annotation(run.path) == ("", (), "")
 
 
 def test_rows_are_read_once_until_they_change(client, trained, monkeypatch) -> None:

@@ -27,9 +27,3 @@ def test_by_hand(convert):
 
 def test_the_oracle_has_no_divergence():
     assert measures.structural_divergence(ORACLE, ORACLE) == pytest.approx([0, 0], abs=1e-6)
-
-
-def test_logit_variance_ignores_shifts():
-    scores = np.random.default_rng(0).normal(size=(7, 5))
-    np.testing.assert_allclose(measures.logit_variance(scores), scores.var(axis=1))
-    np.testing.assert_allclose(measures.logit_variance(scores + 9), scores.var(axis=1))

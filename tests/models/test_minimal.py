@@ -6,8 +6,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy.stats
 
 import grokscope as gs
+from grokscope import models
 from grokscope.models import minimal
 
 VARIANTS = [(attention, heads) for attention in ("softmax", "linear_relu") for heads in (1, 4)]
@@ -42,6 +44,25 @@ def by_hand(params, tokens, heads, attention):
         pooled += mixed @ w["output"][part] if heads > 1 else mixed
     hidden = np.maximum(pooled @ w["hidden"] + w["hidden_bias"], 0)
     return hidden @ w["readout"] + w["readout_bias"]
+
+
+@pytest.mark.parametrize("kind", ["minimal", "transformer"])
+def test_pytorch_draws_these_weights(kind):
+    """nn.Embedding: N(0, 1); nn.Linear: uniform up to 1/sqrt(fan_in), biases included."""
+    task, width, hidden = gs.TaskSpec(modulus=13, alphabet=13), 48, 96
+    model = gs.ModelSpec(kind=kind, width=width, hidden=hidden, init="pytorch")
+    params = models.init(jax.random.key(3), models.shape_of(model, gs.build_task(task, 0)))
+    layers = {"query": width, "value": width, "hidden": width, "readout": hidden}
+    layers |= {"hidden_bias": width, "readout_bias": hidden}
+    assert all(len({round(float(x), 6) for x in np.ravel(w)}) > 4 for w in params.values())
+    for name, array in params.items():
+        if (role := name.rpartition(".")[2]) in layers:
+            bound = layers[role] ** -0.5
+            uniform = scipy.stats.uniform(-bound, 2 * bound)
+            assert np.abs(array).max() <= bound
+            assert scipy.stats.kstest(np.ravel(array), uniform.cdf).pvalue > 1e-3, name
+        elif role in ("embedding", "position"):
+            assert scipy.stats.kstest(np.ravel(array), "norm").pvalue > 1e-3, name
 
 
 @pytest.mark.parametrize(("attention", "heads"), VARIANTS)

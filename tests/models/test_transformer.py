@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from grokscope.engine.compilation import prepare
 from grokscope.models import minimal, transformer
 from grokscope.models.layers import ModelNumbers, normalise, rotate
 
@@ -189,18 +188,6 @@ OTHERS = {
 }
 
 
-@pytest.fixture
-def kept_operations():
-    """Calls of single operations are kept on disk, too: they take most of a minute to compile."""
-    prepare()
-    name = "jax_persistent_cache_min_compile_time_secs"
-    before = getattr(jax.config, name)
-    jax.config.update(name, 0.0)
-    yield
-    jax.config.update(name, before)
-
-
-@pytest.mark.usefixtures("kept_operations")
 def test_it_is_its_formula():
     for changes in VARIANTS.values():
         check(*make(**changes), TOKENS)

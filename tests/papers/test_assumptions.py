@@ -14,7 +14,7 @@ from grokscope.engine.training import conclude
 from grokscope.papers.structural_inference import frozen_attention, optimisers
 from grokscope.papers.structural_inference.certificates.checks import update_bound
 from grokscope.papers.structural_inference.paper import PAPER
-from grokscope.papers.structural_inference.quantities import norm_rate
+from grokscope.papers.structural_inference.quantities import norm_rate, plateau_rows
 
 EPOCHS = np.arange(0, 1001, 50)
 SPEC = gs.RunSpec().replace(
@@ -49,6 +49,7 @@ def make_run(norms, memorised=200, grokked=None, spec=SPEC):
     return SimpleNamespace(
         spec=spec,
         curve=pl.DataFrame(curve),
+        scalars=pl.DataFrame(curve),
         outcome=conclude(spec, curve),
         weights=lambda: weights,
     )
@@ -79,7 +80,8 @@ def test_a_run_that_decays_alone_keeps_to_the_bound():
     found = optimisers.summarise(run)
     assert found["bound_kept"] == 1000
     curve = {name: run.curve[name].to_numpy() for name in ("epoch", "mlp_norm")}
-    assert norm_rate(curve, run.outcome, run.spec) == pytest.approx(1, rel=1e-6)
+    rows = plateau_rows(curve, run.outcome)
+    assert norm_rate(curve, rows, run.spec) == pytest.approx(1, rel=1e-6)
     assert 0 < found["certified_rate"] < 1
 
 

@@ -122,6 +122,19 @@ def test_nothing_is_drawn_from_nothing(name):
     assert list(STUDIES[name].draw(evidence_of(name, SCALE[name], lambda _: None))) == []
 
 
+@pytest.mark.parametrize("name", [name for name, study in STUDIES.items() if study.read])
+def test_an_arm_may_have_more_seeds_than_the_others(name):
+    """Those that a claim which was open has asked for."""
+    right = {"right_at_memorisation": 0.5}
+    evidence = evidence_of(name, SCALE[name], lambda item: {**make_up(item.spec, 300), **right})
+    samples = dict(evidence.samples)
+    for regime, sample in samples.items():
+        first, arm = next(iter(sample.arms.items()))
+        more = replace(arm, specs=2 * arm.specs, rows=2 * arm.rows)
+        samples[regime] = replace(sample, arms={**sample.arms, first: more})
+    assert isinstance(STUDIES[name].read(replace(evidence, samples=samples)), str)
+
+
 def test_what_is_guaranteed_is_read_where_it_is_known():
     study = STUDIES["optimisers"]
 

@@ -31,26 +31,33 @@ def make_curve(**changes):
     return curve, conclude(SPEC, curve)
 
 
+def fall_on(rows, curve, outcome):
+    return quantities.starvation(curve, outcome, rows(curve, outcome))
+
+
+def rate_on(rows, curve, outcome, spec=SPEC):
+    return quantities.norm_rate(curve, rows(curve, outcome), spec)
+
+
 def test_starvation_is_peak_over_plateau():
-    curve, outcome = make_curve()
-    assert quantities.starvation(curve, outcome) == pytest.approx(50)
-    frozen, outcome = make_curve(interaction_gradient=np.zeros(len(EPOCHS)))
-    assert quantities.starvation(frozen, outcome) is None
+    assert fall_on(quantities.plateau_rows, *make_curve()) == pytest.approx(50)
+    frozen = make_curve(interaction_gradient=np.zeros(len(EPOCHS)))
+    assert fall_on(quantities.plateau_rows, *frozen) is None
 
 
 def test_the_wait_goes_on_to_grokking_or_to_the_end():
     """Unlike the plateau, which ends as soon as something moves."""
     fading = np.where(EPOCHS <= 200, 1.0, np.where(EPOCHS <= 700, 0.5, 0.02))
     curve, outcome = make_curve(interaction_gradient=fading)
-    assert quantities.starvation(curve, outcome) == pytest.approx(2)  # until D falls, at 900
-    assert quantities.waiting_fall(curve, outcome) == pytest.approx(50)  # until 1,500
-    assert quantities.waiting_rate(curve, outcome, SPEC) == pytest.approx(1, rel=1e-6)
+    assert fall_on(quantities.plateau_rows, curve, outcome) == pytest.approx(2)  # D falls at 900
+    assert fall_on(quantities.waiting_rows, curve, outcome) == pytest.approx(50)  # until 1,500
+    assert rate_on(quantities.waiting_rows, curve, outcome) == pytest.approx(1, rel=1e-6)
     rows = quantities.waiting_rows(curve, outcome)
     assert (EPOCHS[rows][0], EPOCHS[rows][-1]) == (200, 1500)
     never, outcome = make_curve(test_accuracy=np.full(len(EPOCHS), 0.1))
     assert EPOCHS[quantities.waiting_rows(never, outcome)][-1] == 2000
-    dull, outcome = make_curve(train_accuracy=np.full(len(EPOCHS), 0.1))
-    assert quantities.waiting_fall(dull, outcome) is None
+    dull = make_curve(train_accuracy=np.full(len(EPOCHS), 0.1))
+    assert fall_on(quantities.waiting_rows, *dull) is None
 
 
 def test_accuracy_when_attention_becomes_right():
@@ -64,13 +71,13 @@ def test_accuracy_when_attention_becomes_right():
 
 def test_norm_rate_is_in_units_of_the_decay():
     curve, outcome = make_curve()
-    assert quantities.norm_rate(curve, outcome, SPEC) == pytest.approx(1, rel=1e-6)
+    assert rate_on(quantities.plateau_rows, curve, outcome) == pytest.approx(1, rel=1e-6)
     still, outcome = make_curve(mlp_norm=np.full(len(EPOCHS), 60.0))
-    assert quantities.norm_rate(still, outcome, SPEC) == pytest.approx(0, abs=1e-9)
+    assert rate_on(quantities.plateau_rows, still, outcome) == pytest.approx(0, abs=1e-9)
     growing, outcome = make_curve(mlp_norm=60 * math.exp(RATE) ** EPOCHS)
-    assert quantities.norm_rate(growing, outcome, SPEC) == pytest.approx(-1, rel=1e-2)
+    assert rate_on(quantities.plateau_rows, growing, outcome) == pytest.approx(-1, rel=1e-2)
     free = SPEC.replace(**{"optimiser.weight_decay": 0.0})
-    assert quantities.norm_rate(curve, outcome, free) is None
+    assert rate_on(quantities.plateau_rows, curve, outcome, free) is None
 
 
 def test_starved_counts_epochs_that_are_wrong_and_untaught():

@@ -254,6 +254,6 @@ def test_sentences():
     with pytest.raises(gs.SpecError, match=r"a grid of 8 points has 5 frequencies"):
         FieldSpec().replace(**{"equation.points": 8})
     with pytest.raises(gs.SpecError, match="curve over maturities"):
-        EquationSpec(kind="log_price", dimensions=2).check()
+        FieldSpec().replace(**{"equation.kind": "log_price", "equation.dimensions": 2})
     with pytest.raises(gs.SpecError, match="needs a factor"):
         FieldSpec().replace(**{"operator.rank": 0, "objective.kind": "joint"})

@@ -31,28 +31,9 @@ from torch import Tensor, nn
 from torch.nn.modules import module as hooks
 from torch.overrides import TorchFunctionMode
 
-from grokscope.bridge import products
-from grokscope.bridge.calls import (
-    POSITIONAL,
-    Call,
-    CaptureError,
-    cast,
-    from_sdpa,
-    from_transformers,
-    normalise,
-    prove,
-    put_rows,
-    take_rows,
-)
-from grokscope.bridge.layers import (
-    Layer,
-    Layers,
-    ReadModule,
-    choose_layers,
-    plain_path,
-    widen,
-    with_heads,
-)
+from grokscope.bridge import calls, products
+from grokscope.bridge.calls import Call, CaptureError, cast, put_rows, take_rows
+from grokscope.bridge.layers import Layer, Layers, ReadModule, choose_layers, widen, with_heads
 from grokscope.bridge.surroundings import undisturbed, unwrap
 
 Mode = Literal["list", "watch", "explicit"]
@@ -83,7 +64,7 @@ class Recorder(TorchFunctionMode):
         self._inside, self._turns = False, 0
         self._counts: Counter[str] = Counter()
         self._paths = {
-            id(m): plain_path(n) or type(m).__name__ for n, m in self.model.named_modules()
+            id(m): _plain_path(n) or type(m).__name__ for n, m in self.model.named_modules()
         }
         self._modules: list[tuple[str, int]] = []
         self.inputs: list[Tensor] = []  # of the model's forward
@@ -159,15 +140,16 @@ class Recorder(TorchFunctionMode):
         kwargs = kwargs or {}
         if self._inside:
             return func(*args, **kwargs)
+        name = getattr(func, "__name__", "")
         if self.read is None:
             if func is SDPA:
                 return self._sdpa(*args, **kwargs)
             if func is MULTIHEAD:
                 return self._multihead(args, kwargs)
-            if products.is_softmax(func):
+            if name in products.SOFTMAX:
                 return self._softmax(func, args, kwargs)
         result = func(*args, **kwargs)
-        if products.is_product(func) and (self._pending or self.read is not None):
+        if name in products.PRODUCTS and (self._pending or self.read is not None):
             self._product(func, [*args, *kwargs.values()])
         return result
 
@@ -182,17 +164,17 @@ class Recorder(TorchFunctionMode):
         self._inside = True  # a kernel may go through another door
         try:
             rows = self.rows(layer)
-            output = prove(call, own, rows, layer.path)
+            output = calls.prove(call, own, rows, layer.path)
             layer.scores, layer.rows = call.scores(rows), rows
-            weights = self._make_explicit(layer, normalise(layer.scores))
+            weights = self._make_explicit(layer, calls.normalise(layer.scores))
             mixed = call.mix(weights)
             return mixed.to(output.dtype) if rows is None else put_rows(output, rows, mixed)
         finally:
             self._inside = False
 
     def _sdpa(self, *args: Any, **kwargs: Any) -> Tensor:
-        given = dict(zip(POSITIONAL, args, strict=False)) | kwargs
-        call = from_sdpa(given)
+        given = dict(zip(calls.POSITIONAL, args, strict=False)) | kwargs
+        call = calls.from_sdpa(given)
         plain = given["query"].dim() == 3
 
         def own(value: Tensor, kind: torch.dtype | None = None) -> Tensor:
@@ -234,7 +216,7 @@ class Recorder(TorchFunctionMode):
             def attend(*given: Any, **options: Any) -> tuple[Tensor, Tensor | None]:
                 if self._inside:
                     return function(*given, **options)
-                call = from_transformers(implementation, given, options)
+                call = calls.from_transformers(implementation, given, options)
 
                 def own(value: Tensor, kind: torch.dtype | None = None) -> Tensor:
                     parts = [cast(part, kind) for part in (*given[:3], value, *given[4:])]
@@ -332,6 +314,11 @@ class Recorder(TorchFunctionMode):
                     "ReadModule(..., trusted=True)."
                 )
         self._used = []
+
+
+def _plain_path(name: str) -> str:
+    """A module path without the wrappers of compilers, checkpoints and hooks (`_orig_mod`)."""
+    return ".".join(part for part in name.split(".") if not part.startswith("_"))
 
 
 def list_layers(

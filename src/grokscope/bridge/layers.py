@@ -72,11 +72,6 @@ class ReadModule:
     trusted: bool = False
 
 
-def plain_path(name: str) -> str:
-    """A module path without the wrappers of compilers, checkpoints and hooks (`_orig_mod`)."""
-    return ".".join(part for part in name.split(".") if not part.startswith("_"))
-
-
 def choose_layers(found: Sequence[Layer], layers: Layers, model: nn.Module) -> list[Layer]:
     """The calls that `layers` names, by number or by a part of their module path, in which * stands
     for anything; all if None."""

@@ -21,13 +21,7 @@ from grokscope.bridge.calls import CaptureError, prove
 from grokscope.bridge.capture import Recorder
 from grokscope.bridge.layers import Layer, Layers, ReadModule, choose_layers
 from grokscope.bridge.scoring import list_tensors, move, run_model
-from grokscope.bridge.selection import (
-    Informative,
-    Query,
-    Selection,
-    check_attention,
-    check_reach,
-)
+from grokscope.bridge.selection import Informative, Query, Selection, check_attention, check_reach
 from grokscope.bridge.surroundings import is_compiled, unwrap
 from grokscope.errors import SpecError, suggest
 from grokscope.priors import PENALTIES, strength_at

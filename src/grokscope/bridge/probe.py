@@ -17,14 +17,7 @@ from torch import Tensor, nn
 from grokscope.bridge.calls import CaptureError, take_rows
 from grokscope.bridge.capture import Recorder
 from grokscope.bridge.layers import Layer
-from grokscope.bridge.scoring import (
-    Layout,
-    Score,
-    check_examples,
-    list_tensors,
-    move,
-    run_model,
-)
+from grokscope.bridge.scoring import Layout, Score, check_examples, list_tensors, move, run_model
 from grokscope.bridge.selection import Selection, check_attention, check_reach
 from grokscope.measures.attention import measure_attention, measure_routing, structural_divergence
 

@@ -19,14 +19,6 @@ SOFTMAX = ("softmax", "special_softmax")
 PRODUCTS = ("matmul", "__matmul__", "__rmatmul__", "linalg_matmul", "bmm", "einsum")
 
 
-def is_softmax(func: Any) -> bool:
-    return getattr(func, "__name__", "") in SOFTMAX
-
-
-def is_product(func: Any) -> bool:
-    return getattr(func, "__name__", "") in PRODUCTS
-
-
 def may_be_attention(weights: Tensor, args: Any, kwargs: Any) -> bool:
     """A softmax over the last of three or four axes: (B, H, T, T) or (B, T, T)."""
     axis = kwargs.get("dim", args[1] if len(args) > 1 else None)

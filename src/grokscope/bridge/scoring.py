@@ -37,10 +37,9 @@ def move(batch: Any, model: nn.Module) -> Any:
 
 
 def list_tensors(batch: Any) -> list[Tensor]:
-    if not isinstance(batch, Tensor | Mapping | tuple | list):
-        return []
     parts = batch.values() if isinstance(batch, Mapping) else batch
-    return [batch] if isinstance(batch, Tensor) else [p for p in parts if isinstance(p, Tensor)]
+    listed = [*parts] if isinstance(batch, Mapping | tuple | list) else [batch]
+    return [part for part in listed if isinstance(part, Tensor)]
 
 
 @dataclass

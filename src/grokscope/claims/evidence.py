@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -21,7 +21,7 @@ from grokscope.claims.looks import ERROR, LOOKS, Look, looks_up_to
 from grokscope.claims.studies import Paper, Planned, ScaleName, Setting, Study, plan, plan_setting
 from grokscope.claims.verdicts import Finding
 from grokscope.errors import StoreError
-from grokscope.probes.summaries import summarise_all
+from grokscope.probes.readings import Reading, read_all
 from grokscope.spec import Spec
 
 if TYPE_CHECKING:
@@ -76,7 +76,8 @@ class ArmRuns:
 
     @property
     def finished(self) -> np.ndarray:  # (seeds,) bool
-        return np.array([row is not None and row["status"] == "finished" for row in self.rows])
+        sound = [row is not None and row["status"] == "finished" for row in self.rows]
+        return np.array(sound, bool)
 
     def values(self, column: str) -> np.ndarray:  # (seeds,)
         """A column as numbers; NaN where a run has none."""
@@ -260,26 +261,27 @@ def collect(
     users: dict[str, dict[str, Study]] = {}
     for item in everything:
         users.setdefault(item.spec.id, {})[item.study.name] = item.study
-    asked = {
-        name: [f for f in (paper.summarise, *(s.summarise for s in users[name].values())) if f]
-        for name in ended
-    }
-    summaries = summarise_all(asked, ended.values(), executor)
+    wanted = dict.fromkeys(i.spec.id for i in everything if i.arm in i.study.curve_arms)
+    kept = [name for name in wanted if name in ended]
+    readings = {name: [_summary(paper, users[name].values())] for name in ended}
+    for name in kept:
+        traces = {s.name: s.trace for s in users[name].values() if s.trace}
+        readings[name] += [Reading(f"trace-{study}", (trace,)) for study, trace in traces.items()]
+    found = read_all([(ended[name], each) for name, each in readings.items()], executor)
+    tables = dict(zip(readings, found, strict=True))
     shared = _read_together(everything, ended)
     rows = [
-        _row(run) | more | shared.get(run.id, {})
-        for run, more in zip(ended.values(), summaries, strict=True)
+        _row(run) | dict(next(tables[name][0].iter_rows(named=True), {})) | shared.get(name, {})
+        for name, run in ended.items()
     ]
     # The same columns for every kept curve: studies may share a run.
     columns = sorted({column for study in paper.studies for column in study.curves})
-    wanted = dict.fromkeys(i.spec.id for i in everything if i.arm in i.study.curve_arms)
-    kept = [name for name in wanted if name in ended]
     curves = [_thin(ended[name], columns) for name in kept]
     curves += [
-        study.trace(ended[name]).select(pl.lit(name).alias("run"), pl.all())
+        table.select(pl.lit(name).alias("run"), pl.all())
         for name in kept
-        for study in users[name].values()
-        if study.trace
+        for table in tables[name][1:]
+        if len(table)
     ]
     seeds = dict(known)  # fewer than before are not asked for: what was run counts
     looks: dict[str, dict[str, int]] = {n: dict(w) for n, w in base.about.get("looks", {}).items()}
@@ -296,6 +298,11 @@ def collect(
     about |= {"looks": looks} if looks else {}
     made = pl.DataFrame(rows, infer_schema_length=None) if rows else base.runs
     return Tables(_lay_over(base.runs, made), _lay_over(base.curves, *curves), about)
+
+
+def _summary(paper: Paper, studies: Iterable[Study]) -> Reading:
+    functions = (paper.summarise, *(study.summarise for study in studies))
+    return Reading("summary", tuple(function for function in functions if function))
 
 
 def _read_together(planned: Sequence[Planned], runs: Mapping[str, Run]) -> dict[str, dict]:

@@ -84,6 +84,70 @@ def settle(
     return Finding(ruling, estimate, remark, numbers.p(ruling, *interest))
 
 
+class Between:
+    """A test whose effect is to lie between two bounds."""
+
+    low: float
+    high: float
+
+    @property
+    def interest(self) -> Interest:
+        return self.low, self.high
+
+
+class AtLeast:
+    """A test whose effect is to be at least so large."""
+
+    least: float
+
+    @property
+    def interest(self) -> Interest:
+        return self.least, math.inf
+
+
+class OfDoses:
+    """A test of all arms that have a dose."""
+
+    dose: Dose
+
+    def needs(self, sample: Sample) -> Sequence[str]:
+        return [name for name, arm in sample.arms.items() if self.dose(arm) is not None]
+
+    def read(self, sample: Sample, event: Event) -> tuple[np.ndarray, np.ndarray]:
+        """Dose of each arm, and its event times for the seeds that all of them have: a claim that
+        is open may have asked some arms for more.  (doses,), (doses, seeds)"""
+        names = self.needs(sample)
+        doses = np.array([self.dose(sample.arms[name]) or 0.0 for name in names])
+        times = [sample.times(name, event) for name in names]
+        return doses, np.stack([each[: min(map(len, times))] for each in times])
+
+
+class OfShares:
+    """A test of whether most seeds have an event, or few."""
+
+    expected: Literal["most", "few"]
+    event: Event
+
+    @property
+    def interest(self) -> Interest:
+        return (0.5, math.inf) if self.expected == "most" else (-math.inf, 0.5)
+
+    def _count(self, times: np.ndarray) -> str:
+        n = np.count_nonzero(~np.isnan(times))
+        return f"{np.isfinite(times).sum()} of {n} {self.event.verb}"
+
+    def _rule_on(self, times: np.ndarray, sample: Sample, remark: str) -> Finding:
+        """The verdict on event times (seeds,), which failed runs do not have."""
+        happened = np.isfinite(times[~np.isnan(times)])
+        n = len(happened)
+        if 2 * n < times.size:
+            return untestable(f"{times.size - n} of {times.size} runs failed")
+        estimate = verdicts.share_estimate(int(happened.sum()), n, sample.error)
+        ruling = verdicts.within(estimate, *self.interest, nothing=0.5)
+        p = PerSeed.known(happened.astype(float)).p(ruling, *self.interest)
+        return Finding(ruling, estimate, remark, p)
+
+
 class _OfNamedArms:
     def needs(self, sample: Sample) -> Sequence[str]:
         named = [getattr(self, field, "") for field in ("arm", "best", "reference", "control")]
@@ -95,7 +159,7 @@ def _each(names: str | tuple[str, ...]) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True)
-class Faster(_OfNamedArms):
+class Faster(AtLeast, _OfNamedArms):
     """An arm has the event at least `least` times as early as another, or as each of several; with
     a `least` below 1 it is as fast."""
 
@@ -106,10 +170,6 @@ class Faster(_OfNamedArms):
     """An arm without which there is nothing to compare: half of its runs must have the event."""
     event: Event = GROKKING
     effect: str = "speed-up"
-
-    @property
-    def interest(self) -> Interest:
-        return self.least, math.inf
 
     def describe(self) -> str:
         rivals = _each(self.reference)
@@ -179,7 +239,7 @@ def _ratio(estimate: Estimate) -> Estimate:
 
 
 @dataclass(frozen=True)
-class GainKept(_OfNamedArms):
+class GainKept(AtLeast, _OfNamedArms):
     """An arm saves at least the share `least` of the epochs that another saves."""
 
     arm: str
@@ -188,10 +248,6 @@ class GainKept(_OfNamedArms):
     least: float
     event: Event = GROKKING
     effect: str = "share of the gain that is kept"
-
-    @property
-    def interest(self) -> Interest:
-        return self.least, math.inf
 
     def describe(self) -> str:
         return (
@@ -210,7 +266,7 @@ class GainKept(_OfNamedArms):
 
 
 @dataclass(frozen=True)
-class Share(_OfNamedArms):
+class Share(OfShares, _OfNamedArms):
     """Most runs of an arm have the event, or few do."""
 
     arm: str
@@ -221,10 +277,6 @@ class Share(_OfNamedArms):
     given: Event | None = None  # untestable unless half of the runs have had this event
     detail: Callable[[ArmRuns], str] | None = None  # what else to say of the arm, after the count
     effect: str = "share of seeds"
-
-    @property
-    def interest(self) -> Interest:
-        return (0.5, math.inf) if self.expected == "most" else (-math.inf, 0.5)
 
     def describe(self) -> str:
         sides = ("above", "below") if self.expected == "most" else ("below", "above")
@@ -238,24 +290,18 @@ class Share(_OfNamedArms):
 
     def judge(self, sample: Sample) -> Finding:
         arm, times = sample.arms[self.arm], sample.times(self.arm, self.event)
-        happened = np.isfinite(times[~np.isnan(times)])
-        count, n = int(happened.sum()), len(happened)
-        remark = f"{count} of {n} {self.event.verb}" + (self.detail(arm) if self.detail else "")
+        remark = self._count(times) + (self.detail(arm) if self.detail else "")
         # An effect next to a claim that it cannot decide would only mislead.
         if finding := _check_control(self.control, GROKKING, sample):
             return untestable(f"{finding.remark}; {remark}")
-        if self.given and 2 * np.isfinite(arm.times(self.given)).sum() < n:
+        known = np.count_nonzero(~np.isnan(times))
+        if self.given and 2 * np.isfinite(arm.times(self.given)).sum() < known:
             return untestable(f"fewer than half {self.given.verb}: {remark}")
-        if 2 * n < times.size:
-            return untestable(f"{times.size - n} of {times.size} runs failed")
-        estimate = verdicts.share_estimate(count, n, sample.error)
-        ruling = verdicts.within(estimate, *self.interest, nothing=0.5)
-        p = PerSeed.known(happened.astype(float)).p(ruling, *self.interest)
-        return Finding(ruling, estimate, remark, p)
+        return self._rule_on(times, sample, remark)
 
 
 @dataclass(frozen=True)
-class ShareAtBest:
+class ShareAtBest(OfShares):
     """Most seeds have the event at the dose that is best for the others, or few do. The dose is
     chosen for each seed on all other seeds, so that none vouches for itself."""
 
@@ -266,10 +312,6 @@ class ShareAtBest:
     """The arm that is asked at the chosen dose; by default the one that was chosen."""
     event: Event = GROKKING
     effect: str = "share of seeds"
-
-    @property
-    def interest(self) -> Interest:
-        return (0.5, math.inf) if self.expected == "most" else (-math.inf, 0.5)
 
     def describe(self) -> str:
         control = " Untestable unless half of the others' runs do at that dose." * bool(self.tested)
@@ -290,27 +332,23 @@ class ShareAtBest:
         doses = sorted(names)
         happened = np.stack([np.isfinite(sample.times(names[d], self.event)) for d in doses])
         n = happened.shape[1]
-        chosen, succeeded = [], 0
+        chosen, times = [], np.empty(n)
         for seed in range(n):
             others = np.delete(happened, seed, axis=1).sum(axis=1)
             best = np.flatnonzero(others == others.max())
             place = int(best[len(best) // 2])
             chosen.append(doses[place])
             asked = self.tested(doses[place]) if self.tested else names[doses[place]]
-            succeeded += bool(np.isfinite(sample.times(asked, self.event)[seed]))
+            times[seed] = sample.times(asked, self.event)[seed]
             if self.tested and 2 * others.max() < n - 1:
                 return untestable(f"at no {self.dose_name} do half of the others {self.event.verb}")
         places = ", ".join(f"{dose:g}" for dose in sorted(set(chosen)))
-        estimate = verdicts.share_estimate(succeeded, n, sample.error)
-        ruling = verdicts.within(estimate, *self.interest, nothing=0.5)
-        outcomes = np.arange(n) < succeeded
-        p = PerSeed.known(outcomes.astype(float)).p(ruling, *self.interest)
-        remark = f"{succeeded} of {n} {self.event.verb}, {self.dose_name} chosen: {places}"
-        return Finding(ruling, estimate, remark, p)
+        remark = f"{self._count(times)}, {self.dose_name} chosen: {places}"
+        return self._rule_on(times, sample, remark)
 
 
 @dataclass(frozen=True)
-class Level(_OfNamedArms):
+class Level(Between, _OfNamedArms):
     """A number of each run (or its lead over the reference's of the same seed) lies, for the
     typical seed, between two bounds."""
 
@@ -326,10 +364,6 @@ class Level(_OfNamedArms):
     ceiling: float = math.inf
     """What the number cannot exceed: untestable where half of the references leave no room for a
     lead of `low`."""
-
-    @property
-    def interest(self) -> Interest:
-        return self.low, self.high
 
     def describe(self) -> str:
         relation = "over" if self.logarithmic else "minus"
@@ -356,7 +390,7 @@ class Level(_OfNamedArms):
 
 
 @dataclass(frozen=True)
-class Ahead(_OfNamedArms):
+class Ahead(AtLeast, _OfNamedArms):
     """One event comes before another in the same run, by at least the share `least` of the time of
     the second."""
 
@@ -366,10 +400,6 @@ class Ahead(_OfNamedArms):
     least: float
     after: Event | None = None  # untestable where half of the runs had the first by then
     effect: str = "lead"
-
-    @property
-    def interest(self) -> Interest:
-        return self.least, math.inf
 
     def describe(self) -> str:
         after = self.after
@@ -433,7 +463,7 @@ class Everywhere:
 
 
 @dataclass(frozen=True)
-class Separation:
+class Separation(AtLeast):
     """A number of each run tells runs that have the event from those that do not, or does so better
     than a rival number."""
 
@@ -444,10 +474,6 @@ class Separation:
     rival: str = ""
     rival_name: str = ""
     event: Event = GROKKING
-
-    @property
-    def interest(self) -> Interest:
-        return self.least, math.inf
 
     @property
     def effect(self) -> str:
@@ -485,7 +511,7 @@ class Separation:
 
 
 @dataclass(frozen=True)
-class Trend:
+class Trend(Between, OfDoses):
     """The time of an event falls (or rises) with a dose, over all arms that have one."""
 
     dose: Dose
@@ -497,10 +523,6 @@ class Trend:
     """Does a run without a number come last? If not, its seed has no correlation."""
     effect: str = "rank correlation"
 
-    @property
-    def interest(self) -> Interest:
-        return self.low, self.high
-
     def describe(self) -> str:
         return (
             f"Kendall's tau-b between {self.dose_name} and {self.event.name} over the arms of each "
@@ -508,11 +530,8 @@ class Trend:
             f"the sign test. {state_rule(self.low, self.high)}"
         )
 
-    def needs(self, sample: Sample) -> Sequence[str]:
-        return [name for name, arm in sample.arms.items() if self.dose(arm) is not None]
-
     def judge(self, sample: Sample) -> Finding:
-        doses, times = _dose_times(self, sample)
+        doses, times = self.read(sample, self.event)
         lacking = np.isnan(times) if self.censored else ~np.isfinite(times)
         taus = verdicts.rank_correlations(doses, np.nan_to_num(times, nan=0.0, posinf=math.inf))
         numbers = PerSeed.known(np.where(lacking.any(axis=0), math.nan, taus))
@@ -520,15 +539,8 @@ class Trend:
         return settle(numbers, sample, self.interest, 0.0, absent=absent)
 
 
-def _dose_times(test: Trend | InverseLaw, sample: Sample) -> tuple[np.ndarray, np.ndarray]:
-    """Dose of each arm, and its event times.  (doses,), (doses, seeds)"""
-    names = test.needs(sample)
-    doses = np.array([test.dose(sample.arms[name]) or 0.0 for name in names])
-    return doses, np.stack([sample.times(name, test.event) for name in names])
-
-
 @dataclass(frozen=True)
-class InverseLaw:
+class InverseLaw(Between, OfDoses):
     """time = floor + scale / dose^exponent, with the exponent near one."""
 
     dose: Dose
@@ -538,10 +550,6 @@ class InverseLaw:
     effect: str = "exponent"
     symbol: str = "λ"
     """What the dose is called."""
-
-    @property
-    def interest(self) -> Interest:
-        return self.low, self.high
 
     def describe(self) -> str:
         grid = verdicts.EXPONENTS
@@ -560,7 +568,7 @@ class InverseLaw:
     def fit(self, sample: Sample) -> tuple[verdicts.PowerLaw, str]:
         """The law fitted to the medians of all seeds, and where its floor dominates, as far as the
         doses can tell."""
-        doses, times = _dose_times(self, sample)
+        doses, times = self.read(sample, self.event)
         medians = np.array([median_time(row[~np.isnan(row)]) for row in times])
         law = verdicts.fit_power_law(doses, medians, sample.budget)
         if law.crossing < doses.min():
@@ -570,7 +578,7 @@ class InverseLaw:
         return law, f"is more than half of the time above {self.symbol} = {law.crossing:.2g}"
 
     def exponents(self, sample: Sample) -> PerSeed:
-        doses, times = _dose_times(self, sample)
+        doses, times = self.read(sample, self.event)
         whole = ~np.isnan(times).any(axis=0)
         lower, upper = np.full((2, times.shape[1]), math.nan)
         lower[whole], upper[whole] = verdicts.exponents(doses, times[:, whole].T, sample.budget)

@@ -112,11 +112,7 @@ def survey(
 
 
 def survey_next(
-    studies: Sequence[Study],
-    scale: ScaleName,
-    store: Store,
-    tables: Tables,
-    retrain: bool = False,
+    studies: Sequence[Study], scale: ScaleName, store: Store, tables: Tables, retrain: bool = False
 ) -> Work | None:
     """The next look at every claim that the tables leave open: more seeds of the arms that it
     needs. None if no claim is open, or its last look has been taken."""

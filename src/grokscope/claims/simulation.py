@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -32,7 +32,7 @@ from grokscope.claims.judgements import (
     Trend,
 )
 from grokscope.claims.looks import LOOKS, Look, looks_up_to
-from grokscope.claims.verdicts import PerSeed
+from grokscope.claims.verdicts import Finding, PerSeed
 
 if TYPE_CHECKING:
     from grokscope.claims.studies import Setting, Test
@@ -49,7 +49,7 @@ Draw = Callable[[np.random.Generator, int, float], Data]  # generator, draws, tr
 class MadeUp(Sample):
     """A sample without runs: times and values are given."""
 
-    data: Data | None = None  # by arm, (seeds,)
+    data: Data = field(default_factory=dict)  # by arm, (seeds,)
 
     @classmethod
     def of(cls, data: Data) -> MadeUp:
@@ -61,15 +61,13 @@ class MadeUp(Sample):
         return int(BUDGET)
 
     def first(self, look: Look) -> MadeUp:
-        cut = {name: values[: look.seeds] for name, values in (self.data or {}).items()}
+        cut = {name: values[: look.seeds] for name, values in self.data.items()}
         return MadeUp(self.setting, self.arms, look.error, cut)
 
     def values(self, arm: str, column: str) -> np.ndarray:
-        assert self.data is not None
-        return self.data[f"{arm} {column}"] if f"{arm} {column}" in self.data else self.data[arm]
+        return self.data.get(f"{arm} {column}", self.data[arm])
 
     def times(self, arm: str, event: Event = GROKKING) -> np.ndarray:
-        assert self.data is not None
         return self.data[arm]
 
 
@@ -82,8 +80,7 @@ class Case:
     test: Test
     draw: Draw
     truths: tuple[float, float, float]  # none, threshold, effect
-    effect: Callable[[float], float] | None = float
-    """The true effect, from the truth that is drawn from; None if only its threshold is known."""
+    known: bool = True  # is the effect the truth that is drawn from, or only its threshold known?
 
 
 def noise(rng: np.random.Generator, draws: int, arms: int, skewed: bool = False) -> np.ndarray:
@@ -96,15 +93,15 @@ def noise(rng: np.random.Generator, draws: int, arms: int, skewed: bool = False)
     return 0.4 * (rng.exponential(size=(arms, *shape)) - math.log(2)) + 0.3 * normal
 
 
-def censor(times: np.ndarray, budget: float = BUDGET) -> np.ndarray:
-    return np.where(times > budget, math.inf, times)
+def censor(times: np.ndarray) -> np.ndarray:
+    return np.where(times > BUDGET, math.inf, times)
 
 
-def race(middle: float, skewed: bool = False, spread: float = 1.0) -> Draw:
+def race(middle: float, skewed: bool = False) -> Draw:
     """Two arms, the slower with the median `middle`; the truth is the median of their ratio."""
 
     def draw(rng: np.random.Generator, draws: int, truth: float) -> Data:
-        fast, slow = spread * noise(rng, draws, 2, skewed)
+        fast, slow = noise(rng, draws, 2, skewed)
         # The median of a difference is not the difference of the medians, unless both are alike.
         fast, slow = (slow, fast) if skewed else (fast, slow)
         return {
@@ -237,6 +234,7 @@ def cases() -> tuple[Case, ...]:
     high = Level("arm", "x", "level", low=0.5)
     lead = Level("arm", "x", "lead", low=0.5, reference="reference")
     kept = GainKept("arm", "best", "reference", 0.5)
+    area = "area under the curve (at least 0.8)"
     between = Level("arm", "x", "level", low=-0.5, high=0.5)
     return (
         Case("faster (at least 1.25 times)", "log-normal", ahead, race(1500), (1, 1.25, 2)),
@@ -254,16 +252,11 @@ def cases() -> tuple[Case, ...]:
         Case("lead of one arm (at least 0.5)", "normal", lead, paired_level, (-0.5, 0.5, 3)),
         Case("share of the gain (at least 0.5)", "log-normal", kept, gains(), (0.1, 0.5, 0.9)),
         Case("share of the gain (at least 0.5)", "censored", kept, gains(True), (0.1, 0.5, 0.9)),
-        Case("rank correlation (at most -0.3)", "log-normal", falling, doses, (0, slope, -1), None),
-        Case("rank correlation (within 0.3)", "log-normal", flat, doses, (-1, slope, 0), None),
         Case(
-            "area under the curve (at least 0.8)",
-            "normal",
-            apart,
-            separated,
-            (0, distance, 3),
-            None,
+            "rank correlation (at most -0.3)", "log-normal", falling, doses, (0, slope, -1), False
         ),
+        Case("rank correlation (within 0.3)", "log-normal", flat, doses, (-1, slope, 0), False),
+        Case(area, "normal", apart, separated, (0, distance, 3), False),
         Case("inverse law (0.75 to 1.33)", "censored", FittedBefore(by_name), laws, (0.4, 0.75, 1)),
         Case("inverse law (0.75 to 1.33)", "upper end", FittedBefore(by_name), laws, (2, 1.33, 1)),
     )
@@ -277,41 +270,36 @@ FIXED = [Look(n) for n in LOOKS]
 def simulate(case: Case, draws: int, seed: int = 0) -> list[dict[str, object]]:
     """A row per truth and design: at a fixed number of seeds, or with all looks."""
     rows = []
-    for name, truth in zip(TRUTHS, case.truths, strict=True):
-        data = case.draw(np.random.default_rng([seed, TRUTHS.index(name)]), draws, truth)
-        rulings: dict[str, list[str]] = {design: [] for design in DESIGNS}
-        covered: dict[str, list[bool]] = {design: [] for design in DESIGNS}
-        seeds: dict[str, list[int]] = {design: [] for design in DESIGNS}
+    for number, (name, truth) in enumerate(zip(TRUTHS, case.truths, strict=True)):
+        data = case.draw(np.random.default_rng([seed, number]), draws, truth)
+        judged: dict[str, list[Finding]] = {design: [] for design in DESIGNS}
         for one in range(draws):
             sample = MadeUp.of({arm: values[one] for arm, values in data.items()})
             found = {look.seeds: case.test.judge(sample.first(look)) for look in FIXED}
             for n, finding in found.items():
-                rulings[str(n)].append(finding.ruling)
-                seeds[str(n)].append(n)
-                if finding.estimate is not None and case.effect is not None:
-                    holds = finding.estimate.low <= case.effect(truth) <= finding.estimate.high
-                    covered[str(n)].append(holds)
+                judged[str(n)].append(replace(finding, seeds=n))
             for look in looks_up_to(SEEDS):
                 finding = found[look.seeds]
                 if finding.ruling not in ("inconclusive", "untestable"):
                     finding = case.test.judge(sample.first(look))  # with less error to spend
                 if finding.ruling != "inconclusive":
                     break
-            rulings["looks"].append(finding.ruling)
-            seeds["looks"].append(look.seeds)
-        for design, ruled in rulings.items():
-            contradicted = sum(each in verdicts.CONTRADICTED for each in ruled)
+            judged["looks"].append(replace(finding, estimate=None, seeds=look.seeds))
+        for design, findings in judged.items():
+            rulings = [finding.ruling for finding in findings]
+            intervals = [each.estimate for each in findings if each.estimate and case.known]
+            covered = [each.low <= truth <= each.high for each in intervals]
             rows.append(
                 {
                     "rule": case.rule,
                     "numbers": case.numbers,
                     "truth": name,
                     "design": design,
-                    "supported": ruled.count("supported") / draws,
-                    "contradicted": contradicted / draws,
-                    "untestable": ruled.count("untestable") / draws,
-                    "covered": float(np.mean(covered[design])) if covered[design] else None,
-                    "seeds": float(np.mean(seeds[design])),
+                    "supported": rulings.count("supported") / draws,
+                    "contradicted": sum(finding.contradicted for finding in findings) / draws,
+                    "untestable": rulings.count("untestable") / draws,
+                    "covered": float(np.mean(covered)) if covered else None,
+                    "seeds": float(np.mean([finding.seeds for finding in findings])),
                 }
             )
     return rows

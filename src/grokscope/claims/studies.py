@@ -96,6 +96,14 @@ class Comparison(NamedTuple):
     rows: tuple[tuple[str, ...], ...]
 
 
+class Answer(NamedTuple):
+    """What the tables say to a central question of the paper."""
+
+    question: str
+    says: str
+    table: Comparison
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Study:
     """One figure of a paper: arms, claims, drawing. Each lives in a file of its own."""
@@ -194,8 +202,8 @@ class Paper:
     """How to read the figures, wherever their captions do not say otherwise."""
     status: str = "reproduced"
     """What the page is to the paper."""
-    answer: Callable[[Mapping[ScaleName, Tables]], Sequence[str]] = lambda tables: ()
-    """What the tables say to the paper's central questions, in Markdown, for the first screen."""
+    answer: Callable[[Mapping[ScaleName, Tables]], Sequence[Answer]] = lambda tables: ()
+    """For the first screen of a paper without a story."""
 
     def select(self, names: Sequence[str]) -> tuple[Study, ...]:
         """Studies by name or figure number ("3", "figure3"), or all that are "main" or in the

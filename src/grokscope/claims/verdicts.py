@@ -131,13 +131,14 @@ class PerSeed:
         return ~(np.isnan(self.lower) | np.isnan(self.upper) | anything)
 
     @cached_property
-    def _ends(self) -> tuple[np.ndarray, np.ndarray]:
-        """What is counted, by its lower and by its upper end, in order."""
-        lower, upper = (
-            np.sort(_numbers(each[self.present], self.symmetric))
-            for each in (self.lower, self.upper)
-        )
-        return lower, upper
+    def _ends(self) -> tuple[np.ndarray, np.ndarray]:  # (numbers,) each, in order
+        """What is counted, by its lower and by its upper end: the seeds' numbers, or the averages
+        of all pairs of them, each with itself included."""
+        lower, upper = self.lower[self.present], self.upper[self.present]
+        if self.symmetric:
+            first, second = np.triu_indices(len(lower))
+            lower, upper = ((each[first] + each[second]) / 2 for each in (lower, upper))
+        return np.sort(lower), np.sort(upper)
 
     def estimate(self, error: float) -> Estimate:
         n = int(self.present.sum())
@@ -172,19 +173,6 @@ class PerSeed:
         if ruling == "supported":
             return max(above, below)
         return min(against) if ruling in CONTRADICTED else min(max(above, below), *against)
-
-
-def _numbers(values: np.ndarray, symmetric: bool) -> np.ndarray:  # (..., n) -> (..., numbers)
-    """The seeds' numbers, or the averages of all pairs of them, each with itself included."""
-    if not symmetric:
-        return values
-    first, second = _pairs(values.shape[-1])
-    return (values[..., first] + values[..., second]) / 2
-
-
-@cache
-def _pairs(n: int) -> tuple[np.ndarray, np.ndarray]:
-    return np.triu_indices(n)
 
 
 @cache

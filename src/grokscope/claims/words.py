@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping
 
-from grokscope.claims.judgements import Faster, Share, ShareAtBest
+from grokscope.claims.judgements import Faster, OfShares
 from grokscope.claims.studies import Claim
 from grokscope.claims.verdicts import CONTRADICTED, Estimate, Finding, Ruling
 
@@ -45,7 +45,7 @@ def state_tally(rulings: Counter[Ruling]) -> str:
 def state_interest(claim: Claim) -> str:
     """The smallest effect that supports the claim: "≥ 1.25"."""
     low, high = claim.test.interest
-    unit = " %" if isinstance(claim.test, (Share, ShareAtBest)) else ""
+    unit = " %" if isinstance(claim.test, OfShares) else ""
     scale = 100 if unit else 1
     if math.isinf(high):
         return f"≥ {scale * low:g}{unit}"
@@ -59,7 +59,7 @@ def state_effect(claim: Claim, estimate: Estimate | None) -> str:
     if estimate is None:
         return ""
     value, low, high = estimate.value, estimate.low, estimate.high
-    if isinstance(claim.test, (Share, ShareAtBest)):
+    if isinstance(claim.test, OfShares):
         return f"{100 * value:.0f} % ({100 * low:.3g} to {100 * high:.3g} %)"
     if isinstance(claim.test, Faster):
         if math.isnan(value):

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import altair as alt
-import numpy as np
 import polars as pl
 
-from grokscope.draw.theme import TEST, TRAIN, arm_colour, theme
+from grokscope.draw.theme import TEST, TRAIN, arm_colours, theme
 from grokscope.errors import SpecError
 
 LARGEST = 1e6  # a ratio beyond this is drawn there: it says "far off" as well
@@ -26,7 +25,7 @@ def _log(channel: Any, field: str, title: str, ticks: int) -> Any:
     )
 
 
-def certificate_chart(certificates: pl.DataFrame, columns: int = 3) -> alt.FacetChart:
+def certificate_chart(certificates: pl.DataFrame) -> alt.FacetChart:
     """measured / bound at every checkpoint, on a logarithmic scale; below the line it holds.
 
     With a column `arm` the points are coloured by it, and crosses mark what does not hold."""
@@ -36,27 +35,21 @@ def certificate_chart(certificates: pl.DataFrame, columns: int = 3) -> alt.Facet
     )
     if not len(data):
         raise SpecError("There is nothing to draw: no certificate gave a number.")
-    by_arm = "arm" in data.columns
+    verdicts = ["holds", "does not hold"]
+    told, names, hues = "verdict", verdicts, [TEST, TRAIN]
+    if "arm" in data.columns:
+        told, names = "arm", data["arm"].unique(maintain_order=True).to_list()
+        hues = arm_colours(len(names))
     # Evenly thinned, what holds and what does not apart, so that no failure disappears.
-    lines = ["name", "holds", *(["arm"] if by_arm else [])]
+    lines = ["name", "holds", told]
     step = (pl.len().over(lines) / MOST_POINTS).ceil().cast(pl.Int64)
     data = data.filter(pl.int_range(pl.len()).over(lines) % step == 0)
-    arms = data["arm"].unique(maintain_order=True).to_list() if by_arm else []
-    verdicts = ["holds", "does not hold"]
-    colour = (
-        alt.Color(
-            "arm:N",
-            scale=alt.Scale(domain=arms, range=[arm_colour(i) for i in range(len(arms))]),
-            legend=alt.Legend(columns=3),
-        )
-        if by_arm
-        else alt.Color("verdict:N", scale=alt.Scale(domain=verdicts, range=[TEST, TRAIN]))
-    )
+    scale = alt.Scale(domain=names, range=hues)
     base = alt.Chart()
     points = base.mark_point(size=24, opacity=0.75, strokeWidth=1.6).encode(
         x=alt.X("epoch:Q", title="Training time (epochs)"),
         y=_log(alt.Y, "ratio", "Measured / bound", 4),
-        color=colour,
+        color=alt.Color(f"{told}:N", scale=scale, legend=alt.Legend(columns=3)),
         shape=alt.Shape("verdict:N", scale=alt.Scale(domain=verdicts, range=["circle", "cross"])),
         tooltip=["epoch", "measured", "bound", "ratio"],
     )
@@ -64,7 +57,7 @@ def certificate_chart(certificates: pl.DataFrame, columns: int = 3) -> alt.Facet
     return (
         alt.layer(limit, points, data=data)
         .properties(width=230 if data["name"].n_unique() > 1 else 460, height=150)
-        .facet(facet=alt.Facet("name:N", title=None), columns=columns)
+        .facet(facet=alt.Facet("name:N", title=None), columns=3)
         .resolve_scale(y="independent")
         .configure(**theme())
     )
@@ -93,9 +86,9 @@ def decoupling_chart(population: pl.DataFrame) -> alt.LayerChart:
             tooltip=["alphabet", "prior", "weight_decay", "tau", "weakest_min"],
         )
     )
-    low, high = np.quantile(data["tau"].to_numpy(), [0.0, 1.0])
+    ends = [data["tau"].min(), data["tau"].max()]
     diagonal = (
-        alt.Chart(pl.DataFrame({"tau": [low, high], "weakest_min": [low, high]}))
+        alt.Chart(pl.DataFrame({"tau": ends, "weakest_min": ends}))
         .mark_line(style="threshold")
         .encode(x="tau:Q", y="weakest_min:Q")
     )

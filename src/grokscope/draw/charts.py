@@ -20,7 +20,7 @@ import polars as pl
 from grokscope.claims.studies import Panel
 from grokscope.draw import marks, theme
 from grokscope.draw.axes import ROOM, epoch_axis, fitting_axis, renamed
-from grokscope.draw.glossary import MEASURES, Measure, measure_of
+from grokscope.draw.glossary import MEASURES, Measure, measure_of, read_toml
 from grokscope.draw.reading import Arm, Reading
 from grokscope.draw.tables import ROWS, attention_cells, gather, thin
 from grokscope.draw.words import join, state_event
@@ -35,24 +35,10 @@ CELLS = 4500  # at most, in a heat map
 ROW, LEAST, MOST = 26, 120, 420  # pixels of a heat map: of a row, of the whole
 NO_ROWS, NOT_MEASURED = "No rows to draw yet.", "Not measured in these runs."
 
+_WORDS = read_toml("figures.toml")
+KINDS = {kind: words["about"] for kind, words in _WORDS.items()}
 PLOTS: dict[str, dict[str, Sequence[str]]] = {  # by figure: title of each plot, its measures
-    "accuracy": {
-        "Accuracy on training and on unseen examples": ("train_accuracy", "test_accuracy")
-    },
-    "loss": {"Loss on training and on unseen examples": ("train_loss", "test_loss")},
-    "structure": {
-        "Distance of attention from the true structure": ("divergence",),
-        "Attention on the informative positions": (
-            *("mass_mean", "weakest_q10", "weakest_q01", "weakest_min"),
-        ),
-    },
-    "starvation": {
-        "What the task still teaches attention": ("interaction_gradient", "logit_gradient_mean")
-    },
-    "norm": {
-        "Size of the MLP's weights": ("mlp_norm",),
-        "How steep the MLP can be": ("lipschitz_bound",),
-    },
+    kind: words["plots"] for kind, words in _WORDS.items() if "plots" in words
 }
 
 
@@ -251,8 +237,7 @@ def _draw_comparison(
     data["all"] = _join([lines.table for lines in full], list(series), banded, rows)
     parts += marks.draw_cursor("all", series, x, banded)
     if endings:
-        names = {marks.REACHED: goal, marks.CENSORED: f"not {goal} by the last epoch"}
-        names |= {marks.UNDER_WAY: "unfinished", marks.FAILED: "failed"}
+        names = marks.name_endings(goal, "the last epoch")
         parts.append(marks.draw_runs(endings, x, renamed(y, "value"), names=names))
     words = ["lines: median over seeds, bands: lowest to highest"] * banded
     known = ", ".join(f"{value:.4g}" for value in thresholds)
@@ -278,14 +263,13 @@ def _ending(reading: Reading, goal: str) -> dict[str, Any] | None:
     if event is None or event.observed_until is None:
         return None
     text = state_event(event, reading.unit, reading.status, reading.failed_at)
-    ends = {"partial": marks.UNDER_WAY, "failed": marks.FAILED, "finished": marks.CENSORED}
     epoch, value, kind = event.epoch, event.threshold, marks.REACHED
     if epoch is None:
         rows = reading.curve.filter(pl.col(event.measure).is_finite())
         if not len(rows):
             return None
         epoch, value = int(rows["epoch"][-1]), float(rows[event.measure][-1])
-        kind = ends[reading.status]
+        kind = marks.UNSEEN[reading.status]
     place = {"epoch": epoch, "value": float(f"{value:.4g}"), "seed": reading.seed}
     return {**place, "ending": kind, "text": f"{goal}: {text}"}
 
@@ -295,20 +279,6 @@ FIGURES: dict[str, Callable[..., list[list[Panel]]]] = {
     **{kind: partial(_draw_lines, kind) for kind in (*PLOTS, "others")},
     "attention": _draw_attention,
     "comparison": _draw_comparison,
-}
-
-
-KINDS = {
-    "accuracy": "accuracy on training and on unseen examples, a plot per arm",
-    "loss": "loss on training and on unseen examples",
-    "structure": "has attention found the informative positions?",
-    "starvation": "what the task still teaches attention",
-    "norm": "size and steepness of the MLP",
-    "attention": "attention at each position over training, as a heat map",
-    "comparison": "one measure of all arms in one plot, and how each run ended",
-    "others": "measures without a figure, such as your own",
-    "times": "an event's time, or a final measure, against one field (--x), a dot per run",
-    "map": "the same over two fields (--x, --y), as a heat map",
 }
 
 

@@ -54,12 +54,12 @@ def ending_of(row: Mapping[str, Any], event: str) -> str:
 def seen_times(arm: ArmRuns, budget: int, event: str = "grokked") -> np.ndarray:  # (seeds,)
     """Time of the event; the budget where there is none, the last epoch of a failed run."""
     times, last = arm.values(event), np.maximum(arm.values("epochs"), 1)
-    return np.where([is_sound(row) for row in arm.rows], np.nan_to_num(times, nan=budget), last)
+    return np.where(arm.finished, np.nan_to_num(times, nan=budget), last)
 
 
 def middle_of(arm: ArmRuns, event: str = "grokked") -> tuple[str, float | None]:
     """Median time of the finished runs, in words and as a number."""
-    times = arm.times(event)[[is_sound(row) for row in arm.rows]]
+    times = arm.times(event)[arm.finished]
     if not len(times):
         return "not run", None
     middle = median_time(times)
@@ -161,6 +161,32 @@ def time_strip(
     return Strip(arm, colour, times, *middle_of(arm, event), (sample.budget,), name, event)
 
 
+def draw_tracks(
+    evidence: Evidence,
+    strip: Callable[[Sample, ArmRuns], Strip],
+    x: alt.X,
+    dash: list[int] = BUDGET,
+    note: str = "",
+) -> list[Panel]:
+    """A panel per regime, with a track per arm."""
+
+    def draw(sample: Sample) -> alt.LayerChart:
+        return draw_strips([strip(sample, arm) for arm in sample.arms.values()], x, dash)
+
+    return draw_regimes(evidence, draw, note)
+
+
+def draw_times(
+    evidence: Evidence,
+    colour_of: Callable[[ArmRuns], str],
+    title: str = "Grok epoch",
+    event: str = "grokked",
+) -> list[Panel]:
+    """Times of every run with the median of each arm, one panel per regime."""
+    x = time_axis(alt.X, evidence, title, event)
+    return draw_tracks(evidence, lambda s, arm: time_strip(s, arm, colour_of(arm), event=event), x)
+
+
 def draw_over(
     points: Rows,
     x: alt.X,
@@ -216,14 +242,13 @@ def draw_stacks(evidence: Evidence, stacks: Sequence[Stack], root: bool = False)
     panels = []
     for stack, table in zip(stacks, tables, strict=True):
         if table:
-            times = stack.arm.times
-            sound = [is_sound(row) for row in stack.arm.rows]
-            medians = {name: median_time(times(name)[sound]) for name in stack.events}
+            arm = stack.arm
+            medians = {n: median_time(arm.times(n)[arm.finished]) for n in stack.events}
             events = [{"epoch": t, "event": n} for n, t in medians.items() if math.isfinite(t)]
             budget = stack.sample.budget
             views = []
             for index, plot in enumerate(stack.plots):
-                title = in_unit(stack.arm.spec.unit) if plot is stack.plots[-1] else None
+                title = in_unit(arm.spec.unit) if plot is stack.plots[-1] else None
                 x = _epochs(budget, root, title)
                 within = everything if plot.shared else table
                 named = budget if index == 0 else None
@@ -274,7 +299,7 @@ def _draw_curves(
             line.encode(x=x, y=renamed(y, column)),
             marks.draw_text(label, left, -9, colour, fontWeight=600),
         ]
-        left += 8.2 * len(label)
+        left += 7 * len(label) + 14
     layers.append(alt.Chart(inline(events)).mark_rule(style="event").encode(x=x))
     for number, event in enumerate(events if budget else []):
         at, height = event["epoch"], 48 + 14 * number

@@ -17,6 +17,8 @@ from grokscope.draw.tables import Lines
 
 REACHED, CENSORED, UNDER_WAY, FAILED = "reached", "censored", "under way", "failed"
 SHAPES = {REACHED: "circle", CENSORED: "triangle-right", UNDER_WAY: "diamond", FAILED: "cross"}
+UNSEEN = {"finished": CENSORED, "partial": UNDER_WAY, "failed": FAILED}
+"""By the status of a run: how it ended without the event."""
 HEADROOM = 34  # pixels above a plot, for the names of events
 ABOVE = -6  # pixels: just above a plot
 Rows = list[dict[str, Any]]
@@ -64,6 +66,12 @@ def draw_runs(
     tips = ["arm:N", "seed:Q", alt.Tooltip("text:N", title="outcome")] if names else []
     shape = alt.Shape("ending:N", scale=scale, legend=legend)
     return points.encode(x=x, y=y, color=own_colour(), shape=shape, tooltip=tips)
+
+
+def name_endings(event: str, until: str) -> dict[str, str]:
+    """What a legend calls the endings of runs that are about an event."""
+    known = {REACHED: event, CENSORED: f"not {event} by {until}"}
+    return {**known, UNDER_WAY: "unfinished", FAILED: "failed"}
 
 
 def draw_band(data: Any, column: str, colour: str, x: alt.X, y: alt.Y) -> alt.Chart:

@@ -42,8 +42,7 @@ class Quantity:
             return None
         if event.epoch is not None:
             return event.epoch, marks.REACHED
-        ends = {"failed": marks.FAILED, "partial": marks.UNDER_WAY}
-        return event.observed_until or 0, ends.get(reading.status, marks.CENSORED)
+        return event.observed_until or 0, marks.UNSEEN[reading.status]
 
 
 def find_quantity(readings: Sequence[Reading], name: str) -> Quantity:
@@ -119,12 +118,7 @@ def _times(
 ) -> Any:
     across = _axis(alt.X, "x", x, [row["x"] for row in rows], "x" in log)
     upwards = _axis(alt.Y, "value", quantity.title, [row["value"] for row in rows], "y" in log)
-    names = {
-        marks.REACHED: quantity.name,
-        marks.CENSORED: f"not {quantity.name} by then",
-        marks.UNDER_WAY: "unfinished",
-        marks.FAILED: "failed",
-    }
+    names = marks.name_endings(quantity.name, "then")
     arms = list(dict.fromkeys(row["arm"] for row in rows))
     colours = theme.arm_colours(len(arms)) if len(arms) > 1 else [theme.TEST]
     colour_of = dict(zip(arms, colours, strict=True))
@@ -150,13 +144,7 @@ def _times(
 
 
 def _map(
-    rows: marks.Rows,
-    quantity: Quantity,
-    x: str,
-    y: str,
-    title: str,
-    width: int,
-    height: int | None,
+    rows: marks.Rows, quantity: Quantity, x: str, y: str, title: str, width: int, height: int | None
 ) -> Any:
     groups: dict[tuple[Any, Any], list[dict[str, Any]]] = defaultdict(list)
     for row in rows:

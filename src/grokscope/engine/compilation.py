@@ -52,7 +52,8 @@ def _keep_programs() -> None:
         return
     if os.access(directory, os.W_OK):
         jax.config.update("jax_compilation_cache_dir", str(directory))
-        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
+        if "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS" not in os.environ:
+            jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
 
 
 def _processor() -> str:

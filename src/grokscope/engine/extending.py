@@ -15,6 +15,7 @@ import numpy as np
 from grokscope.errors import SpecError, StoreError
 from grokscope.spec import Spec
 from grokscope.store import Run, Store
+from grokscope.store.files import columns_of
 from grokscope.store.run import RESUME
 
 
@@ -51,8 +52,6 @@ def go_on(run: Run, spec: Spec, store: Store) -> str:
         reason = "its final state was not kept (by version 0.1)"
     if reason:
         return f"Run {run.id} cannot be continued: {reason}. It is trained from the start."
-    from grokscope.engine.training import columns_of
-
     with store.claim(spec.id) as mine:
         if mine:
             entry = store.begin(spec)

@@ -15,14 +15,14 @@ import contextlib
 import json
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any, Literal
 
 from grokscope import interrupts
 from grokscope.engine.events import Event, Sink
-from grokscope.errors import GrokscopeError, LeaseLost, StoreError, TrainingError
+from grokscope.errors import GrokscopeError, LeaseLost, StoreError, TrainingError, first_line
 from grokscope.parts import load, load_function, refer, trusting
 from grokscope.spec import KINDS, Spec, read_spec
 from grokscope.store import Run, Store
@@ -46,8 +46,8 @@ class Order:
     execution: Execution = "auto"
     probe: str = ""
     """`module:function` or `file.py:function` of a probe; empty: train."""
-    summary: Sequence[str] = ()
-    """`module:function`s of whole runs, whose numbers are kept in the run."""
+    readings: Sequence[tuple[str, Sequence[str]]] = ()
+    """What is read off whole runs and kept in them: names, and `module:function`s of each."""
     kinds: dict[str, str] = field(default_factory=dict)
     """Kinds of runs that the package does not know, and where their spec classes are."""
     trust: bool = False
@@ -58,7 +58,7 @@ class Order:
     @property
     def reads(self) -> bool:
         """Nothing is trained: runs that have ended are read."""
-        return bool(self.probe or self.summary)
+        return bool(self.probe or self.readings)
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -74,14 +74,14 @@ def make_order(
     execution: Execution = "auto",
     probe: str = "",
     trust: bool = False,
-    summary: Sequence[str] = (),
+    readings: Sequence[tuple[str, Sequence[str]]] = (),
 ) -> Order:
     return Order(
         store=str(store.root),
         specs=[spec.to_dict() for spec in specs],
         execution=execution,
         probe=probe,
-        summary=tuple(summary),
+        readings=tuple(readings),
         kinds={spec.kind_name: refer(type(spec)) for spec in specs if not is_ours(spec)},
         trust=trust,
     )
@@ -124,8 +124,11 @@ def _train_all(
     told: set[str] = set()
     while left:
         before = len(left)
-        groups = _group(left.values()) if execution == "vmap" else [[s] for s in left.values()]
-        for group in groups:
+        # Runs that could share a batch; their exact shapes are compared when their data is there.
+        groups: dict[str, list[Spec]] = defaultdict(list)
+        for name, spec in left.items():
+            groups[spec.family() if execution == "vmap" else name].append(spec)
+        for group in groups.values():
             # An impossible run must not keep the others waiting.
             for name, error in _train_free(group, store, sink).items():
                 sink(refusal(left.pop(name), error))
@@ -134,7 +137,10 @@ def _train_all(
             if not stay:
                 return
             for name in left.keys() - told:
-                _tell_wait(name, store, sink)
+                holder = store.holder(name)
+                if holder is not None and not holder.ours:  # nor another worker of our master's
+                    words = f"Waiting for {holder}, which trains run {name}."
+                    sink(Event("warned", name, message=words))
             told |= left.keys()
             time.sleep(POLL_SECONDS)
 
@@ -142,17 +148,21 @@ def _train_all(
 def _read_all(specs: Sequence[Spec], store: Store, order: Order) -> None:
     """Each run is read by whoever claims it, so that several workers share the work."""
     from grokscope.engine.compilation import prepare
-    from grokscope.probes import is_taken, take
-    from grokscope.probes.summaries import is_kept, summarise
+    from grokscope.probes import is_taken, readings, take
 
     prepare()
     is_read: Callable[[Run], bool] = partial(is_taken, probe=order.probe)
     read: Callable[[Run], object] = partial(take, probe=order.probe)
     if not order.probe:
-        functions = [load_function(name, "what is read off a run") for name in order.summary]
-        is_read, read = partial(is_kept, functions), partial(summarise, functions)
+        what = "what is read off a run"
+        wanted = [
+            readings.Reading(name, tuple(load_function(each, what) for each in functions))
+            for name, functions in order.readings
+        ]
+        is_read = lambda run: all(readings.is_kept(run, each) for each in wanted)  # noqa: E731
+        read = lambda run: [readings.read(run, each) for each in wanted]  # noqa: E731
     left = [store.find(spec) for spec in specs]
-    tried: set[str] = set()  # a summary that says nothing is not kept
+    tried: set[str] = set()  # not everything can be kept
     while left := [run for run in left if run.id not in tried and not is_read(run)]:
         held = 0
         for run in left:
@@ -167,18 +177,11 @@ def _read_all(specs: Sequence[Spec], store: Store, order: Order) -> None:
             time.sleep(POLL_SECONDS)
 
 
-def _tell_wait(name: str, store: Store, sink: Sink) -> None:
-    """Say for whom we wait, unless it is for another worker of our own master."""
-    holder = store.holder(name)
-    if holder is not None and not holder.ours:
-        sink(Event("warned", name, message=f"Waiting for {holder}, which trains run {name}."))
-
-
 def refusal(spec: Spec, error: Exception) -> Event:
     """A run that cannot be trained, or that died, with a sentence about why."""
     if not isinstance(error, GrokscopeError):
-        first = str(error).splitlines()[0] if str(error) else ""
-        sentence = f"Run {spec.id} died of {type(error).__name__}: {first}".rstrip(": ")
+        first, kind = first_line(error), type(error).__name__
+        sentence = f"Run {spec.id} died of {kind}" + f": {first}" * (first != kind)
         if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in first:
             sentence = f"Run {spec.id} needs more memory than there is ({first[:200]})"
         error = TrainingError(sentence.rstrip(".") + ".")
@@ -195,22 +198,11 @@ def begun_segment(spec: Spec, store: Store) -> dict[str, Any] | None:
         with contextlib.suppress(StoreError):
             return store.get(parent).provenance["segments"][0] if parent else None
         return None
-    segments: list[dict[str, Any]] = []
-    with contextlib.suppress(StoreError):
-        segments = run.provenance["segments"]
-    if not segments:
-        with contextlib.suppress(StoreError):  # what cannot be read will be set aside
-            saved = store.load_progress(run)
-            segments = saved[2] if saved else []
-    return segments[0] if segments else None
-
-
-def _group(specs: Iterable[Spec]) -> list[list[Spec]]:
-    """Runs that could share a batch; their exact shapes are compared when their data is there."""
-    groups = defaultdict(list)
-    for spec in specs:
-        groups[spec.family()].append(spec)
-    return list(groups.values())
+    with contextlib.suppress(StoreError, IndexError):
+        return run.provenance["segments"][0]
+    with contextlib.suppress(StoreError, IndexError, TypeError):  # it will be set aside
+        return store.load_progress(run)[2][0]  # type: ignore[index]
+    return None
 
 
 def _train_free(specs: Sequence[Spec], store: Store, sink: Sink) -> dict[str, Exception]:
@@ -239,13 +231,11 @@ def _train_free(specs: Sequence[Spec], store: Store, sink: Sink) -> dict[str, Ex
             sizes = tuple(array.shape for array in jax.tree.leaves(member))
             key: tuple[Any, ...] = (form, sizes, terms.options, terms.batch)
             # A batch that resumes has each run in its former place.
-            taken = {other.place for *_, other in batches[key]} if terms.batch else set()
+            taken = {other.place for *_, other in batches.get(key, ())}
             if terms.batch and terms.place in taken:
                 key = (*key, spec.id)
             batches[key].append((spec, member, terms))
         for (form, *_), batch in batches.items():
-            if not batch:
-                continue
             some, members, begun = zip(*batch, strict=True)
             try:
                 train_group(some, form, members, begun, store, sink)

@@ -32,16 +32,8 @@ def train(
     sinks: Sink | Iterable[Sink] = (),
     trust: bool = False,
 ) -> list[Run]:
-    """Train what the store does not have yet, and return every run, in the order of the specs.
-
-    Interrupt it at any moment: calling it again resumes from the last resume point. On the same
-    machine, with the same versions, it comes to the same bits: a run resumes with the threads, the
-    batch and the compiler options that it was begun with. `processes` defaults to one per core
-    where that pays, and to one for batches (`vmap`). A run whose numbers overflow is marked as
-    failed and does not disturb the others; one that dies otherwise is named in the error at the
-    end. `sinks` are called with every `Event`. `trust` allows loading parts (rules, models) that
-    only the store names, such as a teacher's: their code is executed.
-    """
+    """As `grokscope.train`, in silence. A run resumes with the threads, the batch and the compiler
+    options that it was begun with, and so comes to the same bits."""
     specs = [specs] if isinstance(specs, Spec) else list(specs)
     with trusting(trust):
         specs = [pin_spec(spec) for spec in specs]
@@ -95,13 +87,11 @@ def _by_threads(
         if not possible or any(map(lives_in_main, _own_references(spec))):
             wanted = usual
         groups[wanted].append(spec)
-    found: list[tuple[Executor, list[Spec]]] = []
-    for threads, some in groups.items():
-        fitting = executor
-        if threads is not None and threads != usual:
-            fitting = executor.with_threads(threads)  # type: ignore[attr-defined]
-        found.append((fitting, some))
-    return found
+    with_threads = getattr(executor, "with_threads", None)
+    return [
+        (executor if with_threads is None or threads == usual else with_threads(threads), some)
+        for threads, some in groups.items()
+    ]
 
 
 def _judge(
@@ -111,21 +101,21 @@ def _judge(
     trouble: Sequence[GrokscopeError],
 ) -> None:
     """Success is what the store has: every run has ended, or each that has not gets a sentence."""
-    lost = [s.id for s in specs if s.id in refused or not store.find(s).ended]
+    names = list(dict.fromkeys(spec.id for spec in specs))
+    lost = [name for name in names if name in refused or not Run(store.root / name).ended]
     if not lost:
         return
     reasons: dict[str, list[str]] = defaultdict(list)
     rest = str(trouble[0]) if trouble else "It has not ended, and nobody said why."
-    for name in dict.fromkeys(lost):
+    for name in lost:
         reasons[refused[name].message if name in refused else rest].append(name)
     kinds = [refused[name].error for name in lost if name in refused]
     kinds += [type(error).__name__ for error in trouble]
-    if len(set(lost)) == 1:
-        raise named_error((kinds or [""])[0], next(iter(reasons)))
-    lines = [f"{', '.join(names)}: {reason}" for reason, names in reasons.items()]
-    count = len({spec.id for spec in specs})
-    head = f"{len(set(lost))} of {count} runs have not ended."
-    raise named_error((kinds or [""])[0], "\n".join([head, *lines]))
+    lines = list(reasons)
+    if len(lost) > 1:
+        lines = [f"{', '.join(some)}: {reason}" for reason, some in reasons.items()]
+        lines = [f"{len(lost)} of {len(names)} runs have not ended.", *lines]
+    raise named_error((kinds or [""])[0], "\n".join(lines))
 
 
 def pin_spec(spec: Spec) -> Spec:

@@ -231,11 +231,7 @@ def measure(form: Form, state: State, member: Member) -> dict[str, jax.Array]:
         keys = jax.random.split(jax.random.fold_in(key, state.step), samples)
         draw = partial(form.optimiser.draw, state.params, state.optimiser, member.optimiser)
         row |= form.problem.posterior_row(draw, keys, member.data, member.numbers)  # type: ignore[attr-defined]
-    numbers = {
-        **row,
-        "parameter_norm": tree_norm(state.params),
-        "update_norm": state.update_norm,
-    }
+    numbers = {**row, "parameter_norm": tree_norm(state.params), "update_norm": state.update_norm}
     floats = {name: jnp.asarray(value).astype(jnp.float32) for name, value in numbers.items()}
     return {"epoch": state.step, **floats}
 

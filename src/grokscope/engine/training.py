@@ -7,11 +7,11 @@ resume point for each run, and so on.
 
 from __future__ import annotations
 
-import dataclasses
 import re
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -27,6 +27,7 @@ from grokscope.engine.program import (
     Form,
     Member,
     Options,
+    Program,
     State,
     forget_surplus,
     make_program,
@@ -34,27 +35,32 @@ from grokscope.engine.program import (
 from grokscope.errors import StoreError, TrainingError
 from grokscope.measures.outcomes import conclude
 from grokscope.spec import Spec
-from grokscope.store import Run, Store
+from grokscope.store import Store
+from grokscope.store.files import columns_of
 from grokscope.store.provenance import describe_machine, new_segment
 from grokscope.store.run import RESUME
-
-if TYPE_CHECKING:
-    import polars as pl
 
 WEIGHTS_OF_STATE = "params."  # before the names of the weights among those of a state
 CHUNK_SECONDS = 1.0  # between two resume points, and two signs of life
 
 
-@dataclasses.dataclass
+@dataclass
 class Progress:
-    """One run of a group: its entry in the store and its curve so far."""
+    """One run of a group: its entry in the store, and how far it has come."""
 
     spec: Spec
-    run: Run
-    blocks: list[dict[str, np.ndarray]]
+    form: Form
+    options: Options  # of the compiler
+    store: Store
+    sink: Sink
     segments: list[dict[str, Any]]
-
+    place: int = 0  # in the batch
+    blocks: list[dict[str, np.ndarray]] = field(default_factory=list)
     told: int = 0  # rows that events have carried
+    over: bool = False
+
+    def __post_init__(self) -> None:
+        self.run = self.store.begin(self.spec)
 
     @property
     def curve(self) -> dict[str, np.ndarray]:
@@ -69,7 +75,13 @@ class Progress:
     def epoch(self) -> int:
         return int(self.blocks[-1]["epoch"][-1]) if self.blocks else 0
 
-    def event(self, kind: EventKind, message: str = "") -> Event:
+    def rows_to_snapshot(self, after: bool = True) -> int:
+        """Rows until the next snapshot is due; with `after`, the one due now does not count."""
+        row = sum(len(block["epoch"]) for block in self.blocks) - 1  # index of the last row
+        rows = self.spec.training.snapshot_rows()
+        return next((r - row for r in rows if r >= row + after), BLOCK)
+
+    def tell(self, kind: EventKind, message: str = "") -> None:
         rows = []
         before = 0
         for block in self.blocks:
@@ -78,7 +90,63 @@ class Progress:
                 rows.append({name: column[index].tolist() for name, column in block.items()})
             before += count
         self.told = before
-        return Event(kind, self.run.id, self.epoch, self.spec.training.epochs, rows, message)
+        epochs = self.spec.training.epochs
+        self.sink(Event(kind, self.run.id, self.epoch, epochs, rows, message))
+
+    def restore(self, fresh: State) -> State:
+        """The state to begin with. A resume point that cannot be trusted is set aside, not lost."""
+        try:
+            if saved := self.store.load_progress(self.run):
+                arrays, curve, segments = saved
+                state = _unflatten(fresh, arrays)
+        except StoreError as error:
+            moved = self.store.set_aside(self.run.path / RESUME)
+            self.tell("warned", f"{error} It was moved to {moved}; the run starts again.")
+            self.run.kept.clear()
+            saved = None
+        if saved is None:
+            state = self._branch(fresh) if is_fork(self.spec) else fresh
+            self.tell("started")
+            return state
+        self.blocks = [columns_of(curve)]
+        self.segments = [*segments, *self.segments]
+        self.segments[-1]["from_epoch"] = self.epoch
+        if changed := _changes(self.segments[0], self.segments[-1]):
+            words = f"Run {self.run.id} was begun with another {changed}; its last bits may differ."
+            self.tell("warned", words)
+        self.tell("resumed")
+        return state
+
+    def _branch(self, fresh: State) -> State:
+        """A fork begins with its parent's rows and state, and keeps the snapshots that it would
+        have kept on the way."""
+        state, self.blocks, passed = branch(self.spec, fresh, self.options, self.store)
+        for epoch, there in passed.items():
+            self.store.save_snapshot(self.run, epoch, self._weights(there))
+        self.segments[-1]["from_epoch"] = self.epoch
+        return state
+
+    def save(self, state: Any) -> None:
+        """Write what there is."""
+        run, curve = self.run, self.curve
+        weights, arrays = self._weights(state), _flatten(state)
+        provenance = {"segments": self.segments}
+        if self.rows_to_snapshot(after=False) == 0:
+            self.store.save_snapshot(run, self.epoch, weights)
+        self.over = bool(state.finished)
+        if not self.over:
+            self.store.save_progress(run, curve, arrays, provenance)
+            self.tell("advanced")
+            return
+        outcome = conclude(self.spec, curve, int(state.failed))
+        failed = outcome["status"] == "failed"
+        rest = {n: a for n, a in arrays.items() if not n.startswith(WEIGHTS_OF_STATE)}
+        self.store.finish(run, curve, weights, outcome, provenance, None if failed else rest)
+        self.tell("failed" if failed else "finished")
+
+    def _weights(self, state: Any) -> dict[str, np.ndarray]:
+        """What is kept of a state: the weights, and what the optimiser knows of them."""
+        return _flatten(state.params) | _flatten(self.form.optimiser.keep(state.optimiser))
 
 
 def _column(block: dict[str, np.ndarray], name: str, like: dict[str, np.ndarray]) -> np.ndarray:
@@ -128,83 +196,26 @@ def train_group(
     """Train runs that this process has claimed. Several specs are trained as one batch; a batch
     that lost some of its runs is filled up with copies, so that the program stays the same."""
     size = terms[0].batch or len(specs)
-    places = [begun.place for begun in terms] if terms[0].batch else list(range(len(specs)))
-    batched = size > 1
+    places = [each.place for each in terms] if terms[0].batch else list(range(len(specs)))
+    options, batched = terms[0].options, size > 1
+    execution = f"vmap of {size}" if batched else "one by one"
     with jax.enable_x64(form.problem.double):
-        group = [
-            _open(spec, store, size, place, terms[0].options)
-            for spec, place in zip(specs, places, strict=True)
-        ]
-        program = make_program(form, batched, terms[0].options)
-        alone = make_program(form, options=terms[0].options)
-        states = [
-            _restore(progress, alone.init(member), form, terms[0].options, store, sink)
-            for progress, member in zip(group, members, strict=True)
-        ]
+        group = []
+        for spec, place in zip(specs, places, strict=True):
+            segment = new_segment(0, execution) | {"compiler": dict(options), "place": place}
+            group.append(Progress(spec, form, options, store, sink, [segment], place))
+        program = make_program(form, batched, options)
+        alone = make_program(form, options=options)
+        pairs = zip(group, members, strict=True)
+        states = [progress.restore(alone.init(member)) for progress, member in pairs]
         state, member = states[0], members[0]
         if batched:
             filled = [places.index(i) if i in places else 0 for i in range(size)]
             state = _stack([states[i] for i in filled])
             member = _stack([members[i] for i in filled])
-        _loop(program.advance, state, member, group, places, store, sink, size, form.optimiser.keep)
+        _loop(program, state, member, group, batched)
         forget_surplus(program)
         forget_surplus(alone)
-
-
-def _open(spec: Spec, store: Store, size: int, place: int, options: Options) -> Progress:
-    execution = f"vmap of {size}" if size > 1 else "one by one"
-    segment = new_segment(0, execution) | {"compiler": dict(options), "place": place}
-    return Progress(spec, store.begin(spec), [], [segment])
-
-
-def _restore(
-    progress: Progress, fresh: State, form: Form, options: Options, store: Store, sink: Sink
-) -> State:
-    """The state to resume from. A resume point that cannot be trusted is set aside, not lost."""
-    run = progress.run
-    try:
-        saved = store.load_progress(run)
-        state = None if saved is None else _unflatten(fresh, saved[0])
-    except StoreError as error:
-        moved = store.set_aside(run.path / RESUME)
-        message = f"{error} It was moved to {moved}; the run starts again."
-        sink(progress.event("warned", message))
-        saved = state = None
-        run.kept.clear()
-    if saved is None or state is None:
-        if is_fork(progress.spec):
-            fresh = _branch(progress, fresh, form, options, store)
-        sink(progress.event("started"))
-        return fresh
-    _, curve, segments = saved
-    progress.blocks = [columns_of(curve)]
-    progress.segments = [*segments, *progress.segments]
-    progress.segments[-1]["from_epoch"] = progress.epoch
-    if changed := _changes(progress.segments[0], progress.segments[-1]):
-        message = f"Run {run.id} was begun with another {changed}; its last bits may differ."
-        sink(progress.event("warned", message))
-    sink(progress.event("resumed"))
-    return state
-
-
-def columns_of(curve: pl.DataFrame) -> dict[str, np.ndarray]:
-    """The rows of a curve as arrays."""
-    return {
-        name: np.stack(curve[name].to_list()).astype(np.float32)
-        if curve[name].dtype.is_nested()
-        else curve[name].to_numpy()
-        for name in curve.columns
-    }
-
-
-def _branch(progress: Progress, fresh: State, form: Form, options: Options, store: Store) -> State:
-    """A fork begins with its parent's rows and state, and keeps the snapshots that it would have
-    kept on the way."""
-    state, progress.blocks, passed = branch(progress.spec, fresh, options, store)
-    for epoch, there in passed.items():
-        store.save_snapshot(progress.run, epoch, _weights(there, form.optimiser.keep))
-    progress.segments[-1]["from_epoch"] = progress.epoch
-    return state
 
 
 def _changes(begun: dict[str, Any], now: dict[str, Any]) -> str:
@@ -217,72 +228,30 @@ def _changes(begun: dict[str, Any], now: dict[str, Any]) -> str:
 
 
 def _loop(
-    advance: Any,
-    state: Any,
-    member: Any,
-    group: list[Progress],
-    places: list[int],
-    store: Store,
-    sink: Sink,
-    size: int,
-    keep: Any,
+    program: Program, state: Any, member: Any, group: Sequence[Progress], batched: bool
 ) -> None:
     rows = 1  # the first call measures how long a row takes
-    done = [False] * len(group)
-    batched = size > 1
-    while not all(done):
-        going = [progress for progress, over in zip(group, done, strict=True) if not over]
-        asked = min([rows, *(_rows_to_snapshot(progress) for progress in going)])
+    while going := [progress for progress in group if not progress.over]:
+        asked = min([rows, *(progress.rows_to_snapshot() for progress in going)])
         began = time.perf_counter()
-        state, block, written = advance(state, member, jnp.int32(asked))
+        state, block, written = program.advance(state, member, jnp.int32(asked))
         block, written = jax.device_get((block, written))
         seconds = time.perf_counter() - began
-        states = _unstack(jax.device_get(state), size) if batched else [jax.device_get(state)]
-        for index, (progress, place) in enumerate(zip(group, places, strict=True)):
-            if done[index]:
-                continue
-            here = {name: column[place] if batched else column for name, column in block.items()}
-            count = int(written[place] if batched else written)
+        states = jax.device_get(state)
+        for progress in going:
+            here, own, count = block, states, written
+            if batched:
+                here, own, count = jax.tree.map(
+                    lambda array, i=progress.place: array[i], (block, states, written)
+                )
             if count:  # a fork of a run's last row may have none
                 progress.blocks.append({name: column[:count] for name, column in here.items()})
             progress.segments[-1]["seconds"] += seconds / len(going)
-            done[index] = _save(progress, states[place if batched else 0], store, sink, keep)
+            progress.save(own)
         interrupts.check()
-        most = int(np.max(written))
-        if most:
+        if np.max(written):
             # The first call may have compiled; growing at most fourfold forgets that quickly.
             rows = int(np.clip(asked * CHUNK_SECONDS / seconds, 1, min(BLOCK, 4 * asked)))
-
-
-def _save(progress: Progress, state: Any, store: Store, sink: Sink, keep: Any) -> bool:
-    """Write what there is; True if the run is over."""
-    run, curve = progress.run, progress.curve
-    weights = _weights(state, keep)
-    provenance = {"segments": progress.segments}
-    if _rows_to_snapshot(progress, after=False) == 0:
-        store.save_snapshot(run, progress.epoch, weights)
-    if not state.finished:
-        store.save_progress(run, curve, _flatten(state), provenance)
-        sink(progress.event("advanced"))
-        return False
-    outcome = conclude(progress.spec, curve, int(state.failed))
-    failed = outcome["status"] == "failed"
-    rest = {n: a for n, a in _flatten(state).items() if not n.startswith(WEIGHTS_OF_STATE)}
-    store.finish(run, curve, weights, outcome, provenance, None if failed else rest)
-    sink(progress.event("failed" if failed else "finished"))
-    return True
-
-
-def _weights(state: Any, keep: Any) -> dict[str, np.ndarray]:
-    """What is kept of a state: the weights, and what the optimiser knows of them."""
-    return _flatten(state.params) | _flatten(keep(state.optimiser))
-
-
-def _rows_to_snapshot(progress: Progress, after: bool = True) -> int:
-    """Rows until the next snapshot is due; with `after`, the one due now does not count."""
-    row = sum(len(block["epoch"]) for block in progress.blocks) - 1  # index of the last row
-    rows = progress.spec.training.snapshot_rows()
-    return next((r - row for r in rows if r >= row + after), BLOCK)
 
 
 def _flatten(state: Any) -> dict[str, np.ndarray]:
@@ -308,7 +277,3 @@ def _name(path: Any) -> str:
 
 def _stack(trees: list[Any]) -> Any:
     return jax.tree.map(lambda *leaves: jnp.stack(leaves), *trees)
-
-
-def _unstack(tree: Any, count: int) -> list[Any]:
-    return [jax.tree.map(lambda leaf, i=i: leaf[i], tree) for i in range(count)]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 from grokscope.draw.glossary import measure_of
 from grokscope.draw.words import share
@@ -22,6 +23,7 @@ MEASURES = {
     "train_accuracy": "training accuracy",
     "test_accuracy": "test accuracy",
 }
+TWIN = " of the twin"  # after the names of its columns
 APART = 0.1  # of the range that the twin covers: less is taken for noise
 
 
@@ -37,25 +39,20 @@ def find_twin(run: Run, arm: Sequence[Run]) -> Run | None:
 
 def examine(run: Run, twin: Run) -> dict[str, Any]:
     """Where the measures of two runs first part for good, earliest first, and what to try."""
-    ours, theirs = run.curve, twin.curve
-    epochs = np.intersect1d(ours["epoch"].to_numpy(), theirs["epoch"].to_numpy())
-    rows = run.about.training.persistence
+    ours, theirs = (each.curve.cast({"epoch": pl.Int64}) for each in (run, twin))
+    both = ours.join(theirs, on="epoch", suffix=TWIN, maintain_order="left")
     found: list[dict[str, Any]] = []
     effects = {rule.measure: measure_of(rule.measure).label for rule in run.about.events()}
     for name, label in {**effects, **MEASURES}.items():
-        if name not in ours.columns or name not in theirs.columns:
+        if not {name, name + TWIN} <= set(both.columns):
             continue
         log = measure_of(name).scale == "log"
-        here, there = (
-            _values(curve.filter(curve["epoch"].is_in(epochs.tolist()))[name].to_numpy(), log)
-            for curve in (ours, theirs)
-        )
-        first = part_at(here, there, rows)
+        here, there = (_values(both[each].to_numpy(), log) for each in (name, name + TWIN))
+        first = part_at(here, there, run.about.training.persistence)
         if first is not None:
-            raw = [float(c.filter(c["epoch"] == epochs[first])[name][0]) for c in (ours, theirs)]
-            found.append(
-                {"measure": name, "label": label, "epoch": int(epochs[first]), "values": raw}
-            )
+            values = [float(both[each][first]) for each in (name, name + TWIN)]
+            epoch = int(both["epoch"][first])
+            found.append({"measure": name, "label": label, "epoch": epoch, "values": values})
     found.sort(key=lambda part: part["epoch"])
     return {"twin": twin.id, "seed": twin.about.seed, "parts": found, **_tell(run, twin, found)}
 
@@ -98,10 +95,7 @@ def _tell(run: Run, twin: Run, parts: Sequence[dict[str, Any]]) -> dict[str, Any
     rows = [epoch for epoch in run.curve["epoch"].to_list() if epoch <= grokked]
     at = max((e for e in rows if not parts or e <= parts[0]["epoch"]), default=rows[0])
     forks: dict[str, dict[str, Any]] = {
-        "Transplant the twin's attention": {
-            "fork.transplant": "attention",
-            "fork.donor": twin.id,
-        },
+        "Transplant the twin's attention": {"fork.transplant": "attention", "fork.donor": twin.id},
         "Transplant the twin's MLP": {"fork.transplant": "mlp", "fork.donor": twin.id},
         "Freeze attention as the twin's was in the end": {
             "interventions.frozen_attention": "teacher",

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from grokscope.errors import SpecError, suggest
+from grokscope.errors import SpecError, first_line, suggest
 from grokscope.spec import KINDS, flatten
 from grokscope.store import Store, shorten
 from grokscope.store.feed import changed_at
@@ -62,15 +62,10 @@ class Line:
     changed: float  # when its curve or outcome was written
 
     def to_json(self, label: str) -> dict[str, Any]:
+        plain = ("run", "arm", "seed", "status", "kind", "epochs", "budget")
         return {
-            "run": self.run,
-            "arm": self.arm,
+            **{name: getattr(self, name) for name in plain},
             "label": label,
-            "seed": self.seed,
-            "status": self.status,
-            "kind": self.kind,
-            "epochs": self.epochs,
-            "budget": self.budget,
             **self.times,
             "test": self.final.get("test_accuracy"),
             "changed": round(self.changed, 1),
@@ -132,7 +127,7 @@ class Catalogue:
         try:
             found = table.filter(pl.sql_expr(condition))["run"]
         except pl.exceptions.PolarsError as error:
-            raise SpecError(f"The filter failed: {str(error).splitlines()[0]}") from error
+            raise SpecError(f"The filter failed: {first_line(error)}") from error
         return [self._lines[name] for name in found if name in self._lines]
 
     def find(self, runs: Iterable[str]) -> list[Line]:
@@ -178,7 +173,7 @@ def read_line(store: Store, name: str) -> Line:
     kind = str(data.get("kind", "routing"))
     if kind not in KINDS:
         raise SpecError(f"The run {name} is of the unknown kind {kind!r}.")
-    standard = _defaults(kind)
+    standard = defaults_of(kind)
     given = {n: tuple(v) if isinstance(v, list) else v for n, v in flatten(data)}
     fields = {**standard, **given}
     shared = {n: v for n, v in fields.items() if n not in SEEDS}
@@ -219,14 +214,16 @@ def label_arms(lines: Iterable[Line]) -> dict[str, str]:
         # All that varies where that is little; else what is not as usual.
         names = [n for n in line.fields if n in varying and (len(varying) <= 4 or n in line.told)]
         words = [_phrase(n, line.fields[n], varying) for n in names or line.told]
-        if line.kind == "observed":
-            words = _observed_words(line.fields)
+        if line.kind == "observed":  # a run of the user's own model is called as the user calls it
+            own = [(n.partition(".")[2], v) for n, v in line.fields.items() if "settings." in n]
+            words = [str(line.fields.get("name", "unnamed"))]
+            words += [f"{name} {shorten(value)}" for name, value in own]
         labels[arm] = ", ".join(filter(None, words)) or "defaults"
     return labels
 
 
 @cache
-def _defaults(kind: str) -> dict[str, Any]:
+def defaults_of(kind: str) -> dict[str, Any]:
     try:
         return dict(flatten(KINDS[kind]().to_dict()))
     except TypeError:  # a run that was watched has no default name
@@ -240,11 +237,3 @@ def _phrase(name: str, value: Any, among: Iterable[str]) -> str:
         return f"no {section}" if value == "none" else f"{value} {section}"
     clear = sum(other.rpartition(".")[2] == last for other in among) <= 1
     return f"{(last if clear else name).replace('_', ' ')} {shorten(value)}"
-
-
-def _observed_words(fields: Mapping[str, Any]) -> list[str]:
-    """A run of the user's own model is called as the user calls it."""
-    settings = [
-        f"{n.partition('.')[2]} {shorten(v)}" for n, v in fields.items() if "settings." in n
-    ]
-    return [str(fields.get("name", "unnamed")), *settings]

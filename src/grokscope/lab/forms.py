@@ -1,6 +1,6 @@
 """Every field of a spec as a form, made from the spec classes; and specs made of what was typed.
 
-Types, defaults, limits and help come from where the command line has them, and what is refused is
+Types, defaults and help come from where the command line has them, and what is refused is
 refused in the same sentences.
 """
 
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
@@ -16,8 +15,9 @@ from typing import Any, Literal, get_args, get_origin
 from grokscope.engine.forking import check_fork, is_fork
 from grokscope.engine.planning import estimate_seconds, pin_spec
 from grokscope.errors import SpecError, suggest
-from grokscope.spec import KINDS, RECIPES, Spec, find_recipe, flatten, sweep
+from grokscope.spec import KINDS, RECIPES, Spec, field_type, find_recipe, flatten, sweep
 from grokscope.spec.fields import default_of, field_help, field_types, is_section
+from grokscope.spec.reading import parse_sweep, parse_value
 from grokscope.store import Store
 
 MOST_RUNS = 200  # of one order
@@ -29,21 +29,18 @@ SNAPSHOTS = 40  # what the form proposes, so that there is something to scrub th
 def describe_form() -> dict[str, Any]:
     """Kinds of runs with all their fields, and where to begin: the recipes, and for a kind that has
     none its defaults."""
-    starts = {name: (what, spec) for name, (what, spec) in RECIPES.items()}
+    starts: dict[str, tuple[str, Spec]] = dict(RECIPES)
     for name in trainable_kinds():
         if name not in {spec.kind_name for _, spec in RECIPES.values()}:
             what = (KINDS[name].__doc__ or "").partition(".")[0]
             starts[name] = (what, default_of(KINDS[name]))
-    return {
-        "kinds": {name: _fields_of(KINDS[name]) for name in trainable_kinds()},
-        "recipes": {name: _describe_start(what, spec) for name, (what, spec) in starts.items()},
-    }
-
-
-def _describe_start(what: str, spec: Spec) -> dict[str, Any]:
-    values = {n: _shown(v) for n, v in flatten(spec.to_dict()) if n != "kind"}
-    values["training.snapshots"] = SNAPSHOTS
-    return {"what": what, "kind": spec.kind_name, "values": values}
+    recipes = {}
+    for name, (what, spec) in starts.items():
+        values = {n: _shown(v) for n, v in flatten(spec.to_dict()) if n != "kind"}
+        values["training.snapshots"] = SNAPSHOTS
+        recipes[name] = {"what": what, "kind": spec.kind_name, "values": values}
+    kinds = {name: _fields_of(KINDS[name]) for name in trainable_kinds()}
+    return {"kinds": kinds, "recipes": recipes}
 
 
 def trainable_kinds() -> list[str]:
@@ -59,26 +56,19 @@ def _fields_of(cls: Any, prefix: str = "") -> list[dict[str, Any]]:
         if is_section(hint):
             found += _fields_of(hint, f"{name}.")
             continue
-        limits = {k: v for k, v in item.metadata.items() if k != "only"}
+        choices = list(get_args(hint)) if get_origin(hint) is Literal else []
         found.append(
             {
                 "name": name,
                 "section": prefix.rstrip(".") or "run",
-                "type": _type_of(hint),
-                "choices": list(get_args(hint)) if get_origin(hint) is Literal else [],
+                "type": "choice" if choices else "number" if hint in (int, float) else "text",
+                "choices": choices,
                 "default": _shown(getattr(default_of(cls), item.name)),
                 "help": field_help(cls).get(item.name, ""),
                 "only": list(item.metadata.get("only", ())),
-                "limits": limits,
             }
         )
     return found
-
-
-def _type_of(hint: Any) -> str:
-    if get_origin(hint) is Literal:
-        return "choice"
-    return {int: "whole number", float: "number", bool: "choice"}.get(hint, "text")
 
 
 def _shown(value: Any) -> Any:
@@ -122,9 +112,17 @@ def make_specs(wish: Wish, allowed: Sequence[Path], store: Store) -> list[Spec]:
             f"There is no kind of run {wish.kind!r}.{suggest(wish.kind, trainable_kinds())}"
         )
     base: Spec = find_recipe(wish.recipe) if wish.recipe else default_of(KINDS[wish.kind])
-    types = {f["name"]: f["type"] for f in _fields_of(type(base))}
-    changes = {name: typed(name, value, types) for name, value in wish.changes.items()}
-    specs = sweep(base.replace(**changes), parse_sweep(wish.over, types))
+    if len(wish.over) > MOST_TEXT:
+        raise SpecError(f"A sweep is described in at most {MOST_TEXT} characters.")
+    over = parse_sweep(wish.over.split(), "A sweep", type(base))
+    total = math.prod(map(len, over.values()))
+    if total > MOST_RUNS:
+        raise SpecError(f"This sweep has {total:,} runs; the page starts at most {MOST_RUNS}.")
+    changes = {
+        name: parse_value(value, field_type(name, type(base))) if isinstance(value, str) else value
+        for name, value in wish.changes.items()
+    }
+    specs = sweep(base.replace(**changes), over)
     for spec in specs:
         check_parts(spec, allowed, store)
         if is_fork(spec):
@@ -137,42 +135,6 @@ def make_specs(wish: Wish, allowed: Sequence[Path], store: Store) -> list[Spec]:
             f"{MOST_DAYS:.0f}. Make it smaller, or use `grokscope train`."
         )
     return specs
-
-
-def typed(name: str, value: Any, types: Mapping[str, str]) -> Any:
-    """A value as its field takes it; what does not fit is refused by the spec."""
-    kind = types.get(name)
-    if kind in ("whole number", "number") and isinstance(value, str):
-        for number in (int, float):
-            try:
-                return number(value)
-            except ValueError:
-                continue
-    if name in types and kind == "text" and isinstance(value, str) and name.endswith(".measures"):
-        return tuple(value.split())
-    return value
-
-
-def parse_sweep(text: str, types: Mapping[str, str]) -> dict[str, list[Any]]:
-    """`seed=0..4 prior.strength=0.1,1` as lists of values, not too many."""
-    if len(text) > MOST_TEXT:
-        raise SpecError(f"A sweep is described in at most {MOST_TEXT} characters.")
-    over: dict[str, list[Any]] = {}
-    for item in text.split():
-        name, equals, values = item.partition("=")
-        if not equals or not values:
-            raise SpecError(f"A sweep takes name=value,value or name=first..last, not {item!r}.")
-        if span := re.fullmatch(r"(\d{1,10})\.\.(\d{1,10})", values):
-            first, last = map(int, span.groups())
-            if last - first >= MOST_RUNS:
-                raise SpecError(f"{item} has more than {MOST_RUNS} values; the page starts fewer.")
-            over[name] = list(range(first, last + 1))
-        else:
-            over[name] = [typed(name, part, types) for part in values.split(",")]
-    total = math.prod(len(values) for values in over.values())
-    if total > MOST_RUNS:
-        raise SpecError(f"This sweep has {total:,} runs; the page starts at most {MOST_RUNS}.")
-    return over
 
 
 def check_parts(spec: Spec, allowed: Sequence[Path], store: Store) -> None:

@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import hmac
 import secrets
-from http.cookies import CookieError, SimpleCookie
 
-from starlette.datastructures import Headers, MutableHeaders, QueryParams
+from starlette.datastructures import MutableHeaders
+from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 MOST_BODY = 64 * 1024  # bytes; a spec with every field has about 4 kB
+TOO_LARGE = f"The request is larger than {MOST_BODY} bytes."
 SAFE = ("GET", "HEAD")
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
@@ -69,29 +70,30 @@ class Guard:
         if scope["type"] != "http":
             raise RuntimeError("The lab speaks HTTP only.")
         send = _with_headers(send)
-        answer = self._judge(scope)
+        answer = self._judge(Request(scope))
         if answer is not None:
             await answer(scope, receive, send)
             return
         await self.app(scope, _bounded(receive), send)
 
-    def _judge(self, scope: Scope) -> Response | None:
+    def _judge(self, request: Request) -> Response | None:
         """None for those who may come in, else the answer that they get."""
-        headers, method = Headers(scope=scope), scope["method"]
+        headers, method = request.headers, request.method
         host, origin = headers.get("host", ""), headers.get("origin")
         if host not in self.hosts:
             return refuse(421, "This lab answers on this machine only, under its own address.")
         if (origin is None and method not in SAFE) or (origin not in (None, f"http://{host}")):
             return refuse(403, "Only the lab's own page may ask for this.")
-        if scope["path"] == "/" and method in SAFE:
-            given = QueryParams(scope["query_string"]).get("token")
+        if request.scope["path"] == "/" and method in SAFE:
+            given = request.query_params.get("token")
             if given is not None and self._admits(given):
                 return self._welcome()
-        if not hmac.compare_digest(self._cookie_of(headers).encode(), self._session.encode()):
+        session = request.cookies.get(self.cookie, "")
+        if not hmac.compare_digest(session.encode(), self._session.encode()):
             return refuse(403, "Open the lab with the link that `grokscope lab` has printed.")
         length = headers.get("content-length", "0")
         if not length.isdigit() or int(length) > MOST_BODY:
-            return too_large()
+            return refuse(413, TOO_LARGE)
         return None
 
     def _admits(self, given: str) -> bool:
@@ -109,20 +111,9 @@ class Guard:
         response.set_cookie(self.cookie, self._session, httponly=True, samesite="strict")
         return response
 
-    def _cookie_of(self, headers: Headers) -> str:
-        try:
-            cookies = SimpleCookie(headers.get("cookie", ""))
-        except CookieError:
-            return ""
-        return cookies[self.cookie].value if self.cookie in cookies else ""
-
 
 def refuse(status: int, sentence: str) -> Response:
     return JSONResponse({"error": sentence}, status_code=status)
-
-
-def too_large() -> Response:
-    return refuse(413, f"The request is larger than {MOST_BODY} bytes.")
 
 
 def _with_headers(send: Send) -> Send:

@@ -8,6 +8,7 @@ and outlives the server. Whether it is alive is told by its lease.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import secrets
@@ -60,14 +61,15 @@ class Orders:
     def under_way(self) -> dict[str, str]:
         """Runs that a living foreman is to train, and its order."""
         found = {}
-        for path in self._files():
+        for path in sorted(self.folder.glob("*.json")):
             try:
                 runs = read_json(path)["runs"]
             except (GrokscopeError, KeyError):
                 continue
             stopped = stopped_runs(path)
             if not self._alive(path):
-                self._clear(path)
+                for suffix in (".json", ".stop", ".log"):
+                    path.with_suffix(suffix).unlink(missing_ok=True)
                 continue
             for run in runs:
                 if run not in stopped and not Run(self.store.root / run).ended:
@@ -88,16 +90,11 @@ class Orders:
     def errors(self) -> list[str]:
         """Why recent orders could not be carried out."""
         now, found = time.time(), []
-        for path in sorted(self.folder.glob("*.error")) if self.folder.is_dir() else ():
-            try:
+        for path in sorted(self.folder.glob("*.error")):
+            with contextlib.suppress(OSError):
                 if now - path.stat().st_mtime < KEPT:
                     found.append(path.read_text())
-            except OSError:
-                continue
         return found
-
-    def _files(self) -> list[Path]:
-        return sorted(self.folder.glob("*.json")) if self.folder.is_dir() else []
 
     def _alive(self, path: Path) -> bool:
         foreman = self._foremen.get(path.stem)
@@ -108,10 +105,6 @@ class Orders:
         except FileNotFoundError:  # it has just been carried out
             return False
         return young or self.store.is_held(lock_of(path))
-
-    def _clear(self, path: Path) -> None:
-        for suffix in (".json", ".stop", ".log"):
-            path.with_suffix(suffix).unlink(missing_ok=True)
 
 
 def lock_of(path: Path) -> str:

@@ -20,7 +20,6 @@ from grokscope.tasks import TaskData, build_task
 
 SHOWN = 8  # examples that are shown unless some are chosen
 MOST_VALUES = 200  # operand values of a grid that still fits on a screen
-ABSENT, TRAIN_RIGHT, TRAIN_WRONG, RIGHT, WRONG, MIRRORED_RIGHT, MIRRORED_WRONG = "0123456"
 
 
 def look(run: Run, epoch: int | None, store: Store, chosen: Sequence[int] = ()) -> dict[str, Any]:
@@ -78,33 +77,23 @@ def _built(spec: RunSpec, store: Store) -> Any:
 
 
 def grid_of(data: TaskData, right: np.ndarray) -> dict[str, Any] | None:  # right (n,)
-    """Which pairs of operands are right: a text with a digit per pair, row by row. Test pairs
-    whose mirror image was trained on have digits of their own, since a + b = b + a gives them
-    away."""
+    """Which pairs of operands are right: a text with a digit per pair, row by row. 0: there is no
+    such example; 1, trained on and right; 2, trained on and wrong; 3 and 4, tested; 5 and 6, tested
+    when the mirror image was trained on, since a + b = b + a gives it away."""
     if data.operands.ndim != 2 or data.operands.shape[1] != 2 or data.determined:
         return None
     values = int(data.operands.max()) + 1
     if values > MOST_VALUES:
         return None
-    cells = np.full((values, values), ABSENT)
+    cells = np.zeros((values, values), int)
     indices = np.full((values, values), -1)
-    mirrored = np.zeros(len(right), bool)
-    mirrored[data.test] = data.mirrored
-    tested = np.zeros(len(right), bool)
-    tested[data.test] = True
-    digits = np.where(
-        ~tested,
-        np.where(right, TRAIN_RIGHT, TRAIN_WRONG),
-        np.where(
-            mirrored,
-            np.where(right, MIRRORED_RIGHT, MIRRORED_WRONG),
-            np.where(right, RIGHT, WRONG),
-        ),
-    )
+    digits = np.where(right, 1, 2)
+    digits[data.test] += 2 + 2 * data.mirrored
     first, second = data.operands.T
     cells[first, second] = digits
     indices[first, second] = np.arange(len(right))
-    return {"values": values, "cells": "".join(cells.ravel()), "examples": indices.ravel().tolist()}
+    text = "".join(map(str, cells.ravel()))
+    return {"values": values, "cells": text, "examples": indices.ravel().tolist()}
 
 
 def plane_of(embedding: np.ndarray, cycle: np.ndarray) -> dict[str, Any] | None:  # (V, d), (p,)

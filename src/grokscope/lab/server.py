@@ -28,20 +28,22 @@ from starlette.routing import Route
 from grokscope.errors import GrokscopeError, SpecError, StoreError
 from grokscope.lab import autopsy, forms, scrubbing, watching
 from grokscope.lab.catalogue import Catalogue, label_arms
-from grokscope.lab.guard import Guard, TooLarge, refuse, too_large
+from grokscope.lab.guard import TOO_LARGE, Guard, TooLarge, refuse
 from grokscope.lab.orders import Orders
 from grokscope.parts import trusting
+from grokscope.spec import Spec
 from grokscope.store import Moment, Run, Store, as_trained, describe
 from grokscope.store.feed import changed_at
 from grokscope.store.files import finite
 
-PATIENCE = 0.7  # seconds until a list is shown that is not whole
+PATIENCE = 0.4  # seconds until a list is shown that is not whole
 LOOK_SECONDS = 0.2  # between two looks at the store, while somebody watches
 TROUBLE_SECONDS = 1.0  # to the next look after one that has failed
 FRESH_SECONDS = 15.0  # a run that was written to so recently is under way, whoever trains it
 STOPPING_SECONDS = 2.0  # in which a run that was stopped may still write
 MOST_STREAMS = 24
 MOST_DRAWN = 60  # runs of one figure
+BYTES = "application/octet-stream"
 KINDS_OF_FILE = {
     ".html": "text/html",
     ".css": "text/css",
@@ -66,7 +68,7 @@ class Lab:
         self._seen = Moment()
         self.listeners: set[asyncio.Queue[dict[str, Any] | None]] = set()
         self.stopped: dict[str, float] = {}  # when runs were stopped from here
-        self._looking = threading.Lock()
+        self._looking, self._starting = threading.Lock(), threading.Lock()
         self._reader: threading.Thread | None = None
         self._untold: set[str] = set()  # runs that have changed, for the next news
         self.form = forms.describe_form()  # once: it reads source files
@@ -90,11 +92,13 @@ class Lab:
             except Exception:  # as when we keep looking
                 log.exception("a look at the store failed")
 
-        if self._reader is None or not self._reader.is_alive():
-            self._reader = threading.Thread(target=read, daemon=True)
-            self._reader.start()
-        self._reader.join(seconds)
-        return not self._reader.is_alive()
+        with self._starting:
+            reader = self._reader
+            if reader is None or not reader.is_alive():
+                reader = self._reader = threading.Thread(target=read, daemon=True)
+                reader.start()
+        reader.join(seconds)
+        return not reader.is_alive()
 
     async def keep_looking(self) -> None:
         """Tell all listeners of every change. Nobody listening, nobody looking."""
@@ -151,8 +155,7 @@ class Lab:
             listed.append(item)
         listed.sort(key=lambda item: -item["changed"])
         errors = self.orders.errors()
-        found = {"runs": listed, "busy": sorted(busy), "errors": errors, "whole": whole}
-        return answer(found)
+        return answer({"runs": listed, "busy": sorted(busy), "errors": errors, "whole": whole})
 
     def detail(self, request: Request) -> Response:
         run = self.run(request.path_params["run"])
@@ -160,7 +163,7 @@ class Lab:
         busy = self.orders.under_way()
         if about["status"] == "partial":
             about["status"] = self.state_of(run.id, busy)
-        self.look()
+        self.look_for(PATIENCE)
         about["ours"] = run.id in busy
         about["arm"] = [line.run for line in self.catalogue.arm_of(run.id)]
         return answer(about)
@@ -175,9 +178,12 @@ class Lab:
         return answer(autopsy.examine(run, twin))
 
     def rows(self, request: Request) -> Response:
-        begin = _whole(request, "from")
-        data = watching.pack_rows(self.run(request.path_params["run"]), begin)
-        return Response(data, media_type="application/octet-stream")
+        begin = request.query_params.get("from", "0")
+        if not re.fullmatch(r"\d{1,9}", begin):
+            given = f"from is {begin[:20]!r}"
+            raise SpecError(f"{given}; it must be a whole number below 1,000,000,000.")
+        data = watching.pack_rows(self.run(request.path_params["run"]), int(begin))
+        return Response(data, media_type=BYTES)
 
     def snapshot(self, request: Request) -> Response:
         run = self.run(request.path_params["run"])
@@ -194,13 +200,8 @@ class Lab:
             return answer(scrubbing.look(run, when, self.store, chosen))
 
     def about(self, request: Request) -> Response:
-        return JSONResponse(
-            {
-                "plots": watching.describe_plots(),
-                "form": self.form,
-                "store": str(self.store.root),
-            }
-        )
+        plots = watching.describe_plots()
+        return answer({"plots": plots, "form": self.form, "store": str(self.store.root)})
 
     def figure(self, request: Request) -> Response:
         from grokscope.draw.charts import CHARTS
@@ -218,13 +219,12 @@ class Lab:
         with tempfile.TemporaryDirectory() as folder:
             data = save_chart(chart, Path(folder) / f"figure{suffix}").read_bytes()
         headers = {"Content-Disposition": f'attachment; filename="{kind}{suffix}"'}
-        kind_of_file = KINDS_OF_FILE.get(suffix, "application/octet-stream")
-        return Response(data, media_type=kind_of_file, headers=headers)
+        return Response(data, media_type=KINDS_OF_FILE.get(suffix, BYTES), headers=headers)
 
     def papers(self, request: Request) -> Response:
         from grokscope.lab import verdicts  # SciPy takes a second to come, and few ask for it
 
-        return JSONResponse(verdicts.list_papers())
+        return answer(verdicts.list_papers())
 
     def paper(self, request: Request) -> Response:
         from grokscope.lab import verdicts
@@ -265,46 +265,42 @@ class Lab:
     # Ordering
 
     async def check(self, request: Request) -> Response:
-        wish = forms.Wish.read(await _body(request))
-        specs = await asyncio.to_thread(forms.make_specs, wish, self.allowed, self.store)
-        return JSONResponse(await asyncio.to_thread(self._plan, specs))
+        return answer(await asyncio.to_thread(self._plan, await self._wished(request)))
 
-    def _plan(self, specs: Sequence[Any]) -> dict[str, Any]:
+    async def _wished(self, request: Request) -> list[Spec]:
+        wish = forms.Wish.read(await _body(request))
+        return await asyncio.to_thread(forms.make_specs, wish, self.allowed, self.store)
+
+    def _plan(self, specs: Sequence[Spec]) -> dict[str, Any]:
         from grokscope.engine.planning import choose_processes, estimate_seconds
 
-        busy = self.orders.under_way()
-        left = [s for s in specs if not self.store.find(s).ended and s.id not in busy]
-        states = {
-            s.id: "under way" if s.id in busy else self.store.find(s).status
-            for s in specs
-            if self.store.find(s).path.exists() or s.id in busy
-        }
-        runs = [
-            {"run": s.id, "label": describe(s), "state": states.get(s.id, "to train")}
-            for s in specs
-        ]
-        seconds = sum(map(estimate_seconds, left)) / max(1, choose_processes(left) if left else 1)
+        busy, runs, left = self.orders.under_way(), [], []
+        for spec in specs:
+            run = self.store.find(spec)
+            kept = run.status if run.path.exists() else "to train"
+            state = "under way" if run.id in busy else kept
+            runs.append({"run": run.id, "label": describe(spec), "state": state})
+            left += [spec] if not run.ended and run.id not in busy else []
+        seconds = sum(map(estimate_seconds, left)) / max(1, choose_processes(left))
         return {"runs": runs, "left": len(left), "seconds": round(seconds, 3)}
 
     async def start(self, request: Request) -> Response:
-        wish = forms.Wish.read(await _body(request))
-        specs = await asyncio.to_thread(forms.make_specs, wish, self.allowed, self.store)
-        return await self._place(specs)
+        return await self._place(await self._wished(request))
 
     async def resume(self, request: Request) -> Response:
         run = self.run(str((await _body(request)).get("run", "")))
         forms.check_parts(run.spec, self.allowed, self.store)
         return await self._place([run.spec])
 
-    async def _place(self, specs: Sequence[Any]) -> Response:
+    async def _place(self, specs: Sequence[Spec]) -> Response:
         order = await asyncio.to_thread(self.orders.place, specs)
-        return JSONResponse({"order": order, "runs": [spec.id for spec in specs]})
+        return answer({"order": order, "runs": [spec.id for spec in specs]})
 
     async def stop(self, request: Request) -> Response:
         run = self.run(str((await _body(request)).get("run", "")))
         await asyncio.to_thread(self.orders.stop, run.id)
         self.stopped[run.id] = time.time() + STOPPING_SECONDS
-        return JSONResponse({"run": run.id})
+        return answer({"run": run.id})
 
 
 async def _body(request: Request) -> dict[str, Any]:
@@ -315,13 +311,6 @@ async def _body(request: Request) -> dict[str, Any]:
     if not isinstance(data, dict):
         raise SpecError("The request must be a JSON object.")
     return data
-
-
-def _whole(request: Request, name: str) -> int:
-    text = request.query_params.get(name, "0")
-    if not re.fullmatch(r"\d{1,9}", text):
-        raise SpecError(f"{name} is {text[:20]!r}; it must be a whole number below 1,000,000,000.")
-    return int(text)
 
 
 def answer(value: Any) -> Response:
@@ -358,21 +347,15 @@ def static_files() -> dict[str, tuple[bytes, str]]:
 def make_app(lab: Lab) -> Starlette:
     files = static_files()
 
-    def page(request: Request) -> Response:
-        data, kind = files["lab.html"]
-        return Response(data, media_type=kind)
-
     def static(request: Request) -> Response:
-        if request.path_params["name"] not in files:
+        name = request.path_params.get("name", "lab.html")
+        if name not in files:
             raise HTTPException(404)
-        data, kind = files[request.path_params["name"]]
+        data, kind = files[name]
         return Response(data, media_type=kind)
-
-    def asked_for(error: GrokscopeError) -> Response:
-        return refuse(404 if isinstance(error, StoreError) else 422, str(error))
 
     routes = [
-        Route("/", page),
+        Route("/", static),
         Route("/static/{name:path}", static),
         Route("/api/about", lab.about),
         Route("/api/runs", lab.runs),
@@ -392,9 +375,10 @@ def make_app(lab: Lab) -> Starlette:
         Route("/favicon.ico", lambda request: RedirectResponse("/static/icon.svg")),
     ]
     handlers: dict[Any, Any] = {
-        GrokscopeError: lambda request, error: asked_for(error),
+        GrokscopeError: lambda request, error: refuse(422, str(error)),
+        StoreError: lambda request, error: refuse(404, str(error)),
         HTTPException: lambda request, error: refuse(error.status_code, "There is nothing here."),
-        TooLarge: lambda request, error: too_large(),
+        TooLarge: lambda request, error: refuse(413, TOO_LARGE),
         ClientDisconnect: lambda request, error: refuse(400, "The request broke off."),
     }
     app = Starlette(routes=routes, exception_handlers=handlers, lifespan=_looking)

@@ -6,7 +6,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from grokscope.claims.evidence import Sample
 from grokscope.claims.reproduction import read_all
 from grokscope.claims.studies import Claim, Study
 from grokscope.errors import SpecError
@@ -17,8 +16,11 @@ from grokscope.store import Store
 
 
 def list_papers() -> list[dict[str, str]]:
-    papers = [find_paper(name) for name in PAPERS]
-    return [{"name": p.name, "title": p.title, "reference": p.reference} for p in papers]
+    return [_fields(find_paper(name), "name", "title", "reference") for name in PAPERS]
+
+
+def _fields(thing: Any, *names: str) -> dict[str, Any]:
+    return {name: getattr(thing, name) for name in names}
 
 
 @cache
@@ -31,35 +33,26 @@ def read_book(name: str, results: Path) -> Book:
 def describe_paper(name: str, results: Path, store: Store) -> dict[str, Any]:
     """A paper's story and its claims. Of each verdict the runs that this store has are named."""
     book, known = read_book(name, results), set(store.ids())
-    paper = book.paper
-    return {
-        "name": paper.name,
-        "title": paper.title,
-        "reference": paper.reference,
-        "summary": paper.summary,
-        "studies": [
-            {
-                "name": study.name,
-                "source": study.source,
-                "title": study.title,
-                "paper_says": study.paper_says,
-                "how": study.how,
-                "scales": [s for s, p in book.studies[study.name].items() if p.evidence.present],
-                "claims": [
-                    {"sentence": claim.says, "verdicts": _verdicts(book, study, claim, known)}
-                    for claim in study.claims
-                ],
-            }
-            for study in paper.studies
-        ],
-    }
+    studies = [
+        {
+            **_fields(study, "name", "source", "title", "paper_says", "how"),
+            "scales": [s for s, p in book.studies[study.name].items() if p.evidence.present],
+            "claims": [
+                {"sentence": claim.says, "verdicts": _verdicts(book, study, claim, known)}
+                for claim in study.claims
+            ],
+        }
+        for study in book.paper.studies
+    ]
+    return {**_fields(book.paper, "name", "title", "reference", "summary"), "studies": studies}
 
 
 def _verdicts(book: Book, study: Study, claim: Claim, known: set[str]) -> list[dict[str, Any]]:
     found = []
     for cell in book.cells(study, claim):
         sample = book.studies[study.name][cell.scale].evidence.samples[cell.regime]
-        runs = _runs_behind(claim, sample)
+        arms = [sample.arms[name] for name in claim.test.needs(sample) if name in sample.arms]
+        runs = dict.fromkeys(spec.id for arm in arms for spec in arm.specs)
         found.append(
             {
                 "where": cell.where,
@@ -70,11 +63,6 @@ def _verdicts(book: Book, study: Study, claim: Claim, known: set[str]) -> list[d
             }
         )
     return found
-
-
-def _runs_behind(claim: Claim, sample: Sample) -> list[str]:
-    arms = [sample.arms[name] for name in claim.test.needs(sample) if name in sample.arms]
-    return list(dict.fromkeys(spec.id for arm in arms for spec in arm.specs))
 
 
 def draw_study(name: str, study: str, scale: str, results: Path) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import shlex
 import struct
 import threading
 from collections.abc import Mapping
+from dataclasses import asdict
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,13 +18,14 @@ from grokscope.draw import theme
 from grokscope.draw.glossary import measure_of
 from grokscope.draw.reading import Reading
 from grokscope.draw.words import count
-from grokscope.errors import StoreError
+from grokscope.lab.catalogue import defaults_of
 from grokscope.pages import facts
 from grokscope.pages.reading import read_run
-from grokscope.spec import KINDS, RECIPES, Spec, flatten
+from grokscope.spec import RECIPES, RunSpec, Spec, flatten
 from grokscope.store import CURVE, Run, describe
-from grokscope.store.annotations import Annotation
+from grokscope.store.annotations import peek_annotation
 from grokscope.store.feed import Stamp, stamp_of
+from grokscope.store.files import columns_of
 
 if TYPE_CHECKING:
     import polars as pl
@@ -91,13 +92,7 @@ def describe_run(run: Run) -> dict[str, Any]:
         "events": tell_events(reading),
         "times": {name: event.epoch for name, event in reading.events.items()},
         "phases": [
-            {
-                "name": phase.name,
-                "start": phase.start,
-                "end": phase.end,
-                "rule": phase.rule,
-                "colour": theme.kind_colour(theme.PHASES, phase.name),
-            }
+            {**asdict(phase), "colour": theme.kind_colour(theme.PHASES, phase.name)}
             for phase in reading.phases
             if phase.found
         ],
@@ -107,16 +102,9 @@ def describe_run(run: Run) -> dict[str, Any]:
         "fields": dict(flatten(spec.to_dict())),
         "changed": spec.changed(),
         "command": command_of(run),
-        "annotation": annotation_of(run),
+        "annotation": peek_annotation(run.path)._asdict(),
         "best": best_of(reading.curve),
     }
-
-
-def annotation_of(run: Run) -> dict[str, Any]:
-    """What people have written about it; nothing if that cannot be read."""
-    with contextlib.suppress(StoreError):
-        return run.annotation._asdict()
-    return Annotation()._asdict()
 
 
 def command_of(run: Run) -> str:
@@ -126,10 +114,10 @@ def command_of(run: Run) -> str:
     if not spec.problem:
         return ""
     wanted = _typed(spec)
-    if spec.kind_name != "routing":
+    if not isinstance(spec, RunSpec):
         kind = f"gs.spec.KINDS[{spec.kind_name!r}]()"
         return f"import grokscope as gs\ngs.train({kind}.replace(**{wanted!r}))"
-    if (fork := spec.fork).parent:  # type: ignore[attr-defined]
+    if (fork := spec.fork).parent:
         parent = Run(run.path.parent / fork.parent)
         base = _typed(parent.spec) if parent.path.exists() else {}
         changes = {**_changes(wanted, base), "fork.parent": None, "fork.epoch": None}
@@ -149,24 +137,15 @@ def _typed_recipes() -> dict[str, dict[str, Any]]:
     return {name: _typed(recipe) for name, (_, recipe) in RECIPES.items()}
 
 
-@cache
-def _standard() -> dict[str, Any]:
-    return dict(flatten(KINDS["routing"]().to_dict()))
-
-
 def _changes(wanted: Mapping[str, Any], base: Mapping[str, Any]) -> dict[str, Any]:
     """Fields that lead from one spec to another; what only the base has goes back to default."""
-    back = {name: _standard()[name] for name in base if name not in wanted}
+    back = {name: defaults_of("routing")[name] for name in base if name not in wanted}
     return {**back, **{n: v for n, v in wanted.items() if n not in base or base[n] != v}}
 
 
 def _flags(changes: Mapping[str, Any]) -> list[str]:
-    words = {n: v if isinstance(v, list | tuple) else [v] for n, v in changes.items()}
-    return [
-        shlex.join([f"--{name}", *map(str, values)])
-        for name, values in words.items()
-        if values != [None]
-    ]
+    words = {n: v if isinstance(v, list) else [v] for n, v in changes.items() if v is not None}
+    return [shlex.join([f"--{name}", *map(str, values)]) for name, values in words.items()]
 
 
 def best_of(curve: pl.DataFrame) -> dict[str, float]:
@@ -270,33 +249,13 @@ def pack_rows(run: Run, begin: int) -> bytes:
     total = 0 if curve is None else len(curve)
     if begin > total:  # the run was begun again
         begin = 0
-    columns: dict[str, np.ndarray] = {}
-    if curve is not None:
-        part = curve[begin:]
-        for name in part.columns:
-            if name != "epoch":
-                columns[name] = _numbers(part[name])
-    head: Mapping[str, Any] = {
-        "from": begin,
-        "rows": total - begin,
-        "columns": [
-            {"name": name, "width": array.shape[1] if array.ndim > 1 else 0}
-            for name, array in columns.items()
-        ],
-    }
-    text = json.dumps(head).encode()
+    columns: dict[str, np.ndarray] = {"epoch": np.zeros(0)}
+    if curve is not None and begin < total:
+        columns = columns_of(curve[begin:])
+    epochs = columns.pop("epoch")
+    widths = {name: array.shape[1] if array.ndim > 1 else 0 for name, array in columns.items()}
+    told = [{"name": name, "width": width} for name, width in widths.items()]
+    text = json.dumps({"from": begin, "rows": total - begin, "columns": told}).encode()
     text += b" " * (-(len(text) + 4) % 8)  # numbers start at a multiple of 8
-    epochs = np.zeros(0) if curve is None else curve["epoch"][begin:].to_numpy()
     parts = [struct.pack("<I", len(text)), text, epochs.astype("<f8").tobytes()]
     return b"".join([*parts, *(array.astype("<f4").tobytes() for array in columns.values())])
-
-
-def _numbers(column: pl.Series) -> np.ndarray:  # (rows,) or (rows, width)
-    if not column.dtype.is_nested():
-        return column.to_numpy()
-    rows = column.to_list()
-    width = max((len(row) for row in rows if row), default=0)
-    padded = np.full((len(rows), width), np.nan, np.float32)
-    for index, row in enumerate(rows):
-        padded[index, : len(row or ())] = row or ()
-    return padded

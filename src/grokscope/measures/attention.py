@@ -41,12 +41,6 @@ def weakest_weight(attention: Weights, oracle: Weights) -> PerInput:
     return xp.min(xp.where(oracle > 0, attention, xp.ones_like(attention)), axis=-1)
 
 
-def logit_variance(scores: Weights) -> PerInput:
-    """(1/T) sum_t (a_t - mean a)^2, over the context of each query (conj. E.1)."""
-    xp = array_namespace(scores)
-    return xp.mean((scores - xp.mean(scores, axis=-1, keepdims=True)) ** 2, axis=-1)
-
-
 def entropy(attention: Weights) -> PerInput:
     """-sum_t alpha_t log alpha_t, in nats."""
     xp = array_namespace(attention)

@@ -93,13 +93,9 @@ def _gaps(samples: Samples) -> np.ndarray:  # -> (N,)
 
 def coverage(law: Samples, truth: Samples, *levels: float) -> np.ndarray:  # -> (levels,)
     """Share of the truth within the central interval of the law, averaged over coordinates."""
-    tails = [(1 - level) / 2 for level in levels]
-    bounds = np.quantile(_ordered(law), [*tails, *(1 - tail for tail in tails)], axis=1)
-    inside = [
-        ((truth >= low) & (truth <= high)).mean()
-        for low, high in zip(bounds[: len(levels)], bounds[len(levels) :], strict=True)
-    ]
-    return np.array(inside)
+    tails = (1 - np.array(levels)) / 2
+    low, high = np.quantile(_ordered(law), [tails, 1 - tails], axis=1)[:, :, None]
+    return ((truth >= low) & (truth <= high)).mean(axis=(1, 2))
 
 
 def covariance_error(covariance: np.ndarray, true: np.ndarray) -> float:  # (N, N) both

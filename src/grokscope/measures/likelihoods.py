@@ -53,16 +53,22 @@ def moment_distance(residual: Residual, factor: Factor, diagonal: Diagonal) -> F
     return jnp.mean((model - seen) ** 2) * diagonal.shape[-1]
 
 
+def draw(
+    factor: Factor, diagonal: Diagonal, count: int, key: jax.Array
+) -> Float[Array, "u {count} N"]:
+    """B^T z + d^(1/2) z' with standard normal z and z'."""
+    first, second = jax.random.split(key)
+    along = jax.random.normal(first, (len(factor), count, factor.shape[1]))
+    apart = jax.random.normal(second, (len(factor), count, diagonal.shape[-1]))
+    return jnp.einsum("ujr,urn->ujn", along, factor) + jnp.sqrt(diagonal)[:, None] * apart
+
+
 def energy_score(
     residual: Residual, factor: Factor, diagonal: Diagonal, key: jax.Array
 ) -> Float[Array, ""]:
-    """E |X - r| - E |X - X'| / 2 with X = B^T z + d^(1/2) z' (Gneiting and Raftery 2007), norms as
+    """E |X - r| - E |X - X'| / 2 with draws X of the law (Gneiting and Raftery 2007), norms as
     root mean squares over the grid, both expectations over `DRAWS` samples."""
-    first, second = jax.random.split(key)
-    shape = (len(factor), DRAWS)
-    drawn = jnp.einsum("ujr,urn->ujn", jax.random.normal(first, (*shape, factor.shape[1])), factor)
-    rest = jax.random.normal(second, (*shape, diagonal.shape[-1]))
-    drawn += jnp.sqrt(diagonal)[:, None] * rest
+    drawn = draw(factor, diagonal, DRAWS, key)
     apart = _distances(drawn, residual).mean()
     within = _distances(drawn, drawn).sum(axis=(1, 2)).mean() / (DRAWS * (DRAWS - 1))
     return apart - within / 2

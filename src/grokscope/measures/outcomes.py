@@ -26,13 +26,8 @@ def find_event(curve: Mapping[str, np.ndarray], rule: EventRule) -> EventTime:
     """
     epochs, values = np.asarray(curve["epoch"]), column(curve, rule.measure)
     good = values >= rule.threshold if rule.rising else values <= rule.threshold
-    length = 0
-    epoch = None
-    for index, reached in enumerate(good):
-        length = length + 1 if reached else 0
-        if length == rule.persistence:
-            epoch = int(epochs[index - rule.persistence + 1])
-            break
+    opens = np.convolve(good, np.ones(rule.persistence), "valid") == rule.persistence
+    epoch = int(epochs[opens.argmax()]) if opens.any() else None
     until = int(epochs[-1]) if np.isfinite(values).any() else None
     return EventTime(rule.measure, rule.threshold, rule.persistence, epoch, until, rule.rising)
 

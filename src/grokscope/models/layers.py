@@ -15,7 +15,7 @@ import numpy as np
 from jax.scipy.special import ndtr, ndtri
 from jaxtyping import Array, Float, Int
 
-from grokscope.models.roles import role
+from grokscope.models.roles import ATTENTION, LOOK_UPS, MLP, role
 from grokscope.spec import AttentionKind, InitKind, ModelSpec
 from grokscope.spec.fields import require
 from grokscope.tasks.data import TaskData
@@ -69,17 +69,23 @@ def draw(
     sizes: Mapping[str, tuple[int, int]],
     scale: float | Array,
     rule: InitKind = "gaussian",
+    biases: Mapping[str, tuple[int, int]] | None = None,
 ) -> Params:
-    """Matrices by a rule of initialisation, times `scale`. Embeddings have variance 1/d in each, so
-    that tokens start with about unit norm."""
+    """Matrices by a rule of initialisation, times `scale`; `biases` have a size and a fan-in. But
+    by PyTorch's rule, tokens start with about unit norm, and biases are zero."""
+    biases = biases or {}
+    params = {name: jnp.zeros(size, jnp.float32) for name, (size, _) in biases.items()}
+    every = {name: (*size, size[name in LOOK_UPS]) for name, size in sizes.items()}
+    if rule == "pytorch":
+        every |= {name: (1, size, fan_in) for name, (size, fan_in) in biases.items()}
     # One draw for all arrays: a generator per array takes seconds to compile.
-    noise = jax.random.normal(key, (sum(a * b for a, b in sizes.values()),), jnp.float32)
-    params, begin = {}, 0
-    for name, (rows, columns) in sizes.items():
-        fan_in = columns if name in ("embedding", "position") else rows
+    noise = jax.random.normal(key, (sum(a * b for a, b, _ in every.values()),), jnp.float32)
+    begin = 0
+    for name, (rows, columns, fan_in) in every.items():
         block = noise[begin : begin + rows * columns].reshape(rows, columns)
         shaped = SHAPING[rule].get(role(name), lambda block: block)(block)
-        params[name] = shaped * (scale / jnp.sqrt(jnp.float32(fan_in)))
+        shaped = shaped * (scale / jnp.sqrt(jnp.float32(fan_in)))
+        params[name] = shaped[0] if name in biases else shaped
         begin += rows * columns
     return params
 
@@ -93,7 +99,15 @@ def _cut(noise: Float[Array, "a b"]) -> Float[Array, "a b"]:
 def _packed_uniform(noise: Float[Array, "d d"]) -> Float[Array, "d d"]:
     """Xavier's uniform of the block (3d, d) that holds queries, keys and values: bound
     sqrt(6 / 4d), here without the division by sqrt(d)."""
-    return 1.5**0.5 * (2 * ndtr(noise) - 1)
+    return 1.5**0.5 * _uniform(noise)
+
+
+def _uniform(noise: Float[Array, "a b"]) -> Float[Array, "a b"]:
+    return 2 * ndtr(noise) - 1
+
+
+def _unit(noise: Float[Array, "V d"]) -> Float[Array, "V d"]:
+    return noise * noise.shape[1] ** 0.5
 
 
 def _small(noise: Float[Array, "T d"]) -> Float[Array, "T d"]:
@@ -110,6 +124,10 @@ _PACKED = {**dict.fromkeys(("query", "key", "value"), _packed_uniform), "positio
 _LINEAR = ("output", "hidden", "readout")
 SHAPING: dict[str, dict[str, Callable[[Array], Array]]] = {
     "gaussian": {},
+    "pytorch": {
+        **dict.fromkeys(LOOK_UPS, _unit),
+        **dict.fromkeys((*ATTENTION, *MLP, "unembedding"), _uniform),
+    },
     "lecun": {**_PACKED, **dict.fromkeys(_LINEAR, _cut)},
     "kaiming": {**_PACKED, **dict.fromkeys(_LINEAR, _double)},
 }

@@ -25,17 +25,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from grokscope.models.layers import (
-    Attend,
-    ModelNumbers,
-    Params,
-    Response,
-    Tokens,
-    draw,
-    normalise,
-    sizes_of,
-)
-from grokscope.spec import AttentionKind, ModelSpec
+from grokscope.models import layers
+from grokscope.models.layers import Attend, ModelNumbers, Params, Response, Tokens, normalise
+from grokscope.spec import AttentionKind, InitKind, ModelSpec
 from grokscope.tasks.data import TaskData
 
 
@@ -50,6 +42,7 @@ class Shape(NamedTuple):
     heads: int
     attention: AttentionKind
     kind: str = "minimal"
+    init: InitKind = "gaussian"
 
     @property
     def read(self) -> tuple[int, ...]:
@@ -66,11 +59,11 @@ class Forward(NamedTuple):
 
 
 def shape_of(model: ModelSpec, data: TaskData) -> Shape:
-    return Shape(**sizes_of(model, data))
+    return Shape(**layers.sizes_of(model, data), init=model.init)
 
 
 def init(key: Array, shape: Shape, scale: float | Array = 1.0) -> Params:
-    """Gaussian matrices, zero biases, everything times `scale`."""
+    """By the shape's rule, times `scale`."""
     d, m = shape.width, shape.hidden
     sizes = {
         "embedding": (shape.vocabulary, d),
@@ -83,10 +76,8 @@ def init(key: Array, shape: Shape, scale: float | Array = 1.0) -> Params:
     }
     if shape.heads > 1:
         sizes["output"] = (d, d)
-    params = draw(key, sizes, scale)
-    params["hidden_bias"] = jnp.zeros(m, jnp.float32)
-    params["readout_bias"] = jnp.zeros(shape.classes, jnp.float32)
-    return params
+    biases = {"hidden_bias": (m, d), "readout_bias": (shape.classes, m)}
+    return layers.draw(key, sizes, scale, shape.init, biases)
 
 
 def visible(shape: Shape, rows: tuple[int, ...], length: int) -> Bool[Array, "P T"]:

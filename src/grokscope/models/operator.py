@@ -81,9 +81,8 @@ def init(key: Any, shape: Shape) -> Params:
     return {
         "lift": draw(keys[0], given, width, scale=given**-0.5),
         "lift_bias": jnp.zeros(width),
-        "spectral": draw(
-            keys[1], shape.layers, 2, kept, width, width, scale=0.5 * width**-0.5
-        ),  # real and imaginary parts
+        # Real and imaginary parts.
+        "spectral": draw(keys[1], shape.layers, 2, kept, width, width, scale=0.5 * width**-0.5),
         "local": draw(keys[2], shape.layers, width, width, scale=width**-0.5),
         "local_bias": jnp.zeros((shape.layers, width)),
         "hidden": draw(keys[3], width, 2 * width, scale=width**-0.5),

@@ -31,19 +31,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from grokscope.models.layers import (
-    ACTIVATIONS,
-    Attend,
-    ModelNumbers,
-    Params,
-    Response,
-    Scores,
-    Tokens,
-    draw,
-    normalise,
-    rotate,
-    sizes_of,
-)
+from grokscope.models import layers
+from grokscope.models.layers import Attend, ModelNumbers, Params, Response, Scores, Tokens
 from grokscope.models.roles import INTERACTION
 from grokscope.spec import (
     ActivationKind,
@@ -86,7 +75,7 @@ class Shape(NamedTuple):
 
 def shape_of(model: ModelSpec, data: TaskData) -> Shape:
     return Shape(
-        **sizes_of(model, data),
+        **layers.sizes_of(model, data),
         layers=model.layers,
         positions=model.positions,
         causal=model.masking == "causal",
@@ -102,7 +91,7 @@ def shape_of(model: ModelSpec, data: TaskData) -> Shape:
 
 
 def init(key: Array, shape: Shape, scale: float | Array = 1.0) -> Params:
-    """Matrices by the shape's rule, zero biases, norms that change nothing; all but the norms times
+    """Matrices and biases by the shape's rule, norms that change nothing; all but the norms times
     `scale`."""
     d, m = shape.width, shape.hidden
     sizes = {"embedding": (shape.vocabulary, d)}
@@ -110,15 +99,15 @@ def init(key: Array, shape: Shape, scale: float | Array = 1.0) -> Params:
         sizes["unembedding"] = (d, shape.classes)
     if shape.positions == "learned":
         sizes["position"] = (shape.length, d)
+    biases: dict[str, tuple[int, int]] = {}
     for layer in range(shape.layers):
         for name in ("query", "key", "value", "output"):
             sizes[f"block{layer}.{name}"] = (d, d)
         sizes[f"block{layer}.hidden"] = (d, m)
         sizes[f"block{layer}.readout"] = (m, d)
-    params = draw(key, sizes, scale, shape.init)
-    for layer in range(shape.layers if shape.biases else 0):
-        params[f"block{layer}.hidden_bias"] = jnp.zeros(m, jnp.float32)
-        params[f"block{layer}.readout_bias"] = jnp.zeros(d, jnp.float32)
+        if shape.biases:
+            biases |= {f"block{layer}.hidden_bias": (m, d), f"block{layer}.readout_bias": (d, m)}
+    params = layers.draw(key, sizes, scale, shape.init, biases)
     for name in _norms(shape) if shape.norm_gain else ():
         params[f"{name}_gain"] = jnp.ones(d, jnp.float32)
         if shape.norm_kind == "layer" and shape.biases:
@@ -173,7 +162,7 @@ def encode(
         x = jnp.broadcast_to(params["embedding"][:, None], size)
     if shape.positions == "learned":
         x = x + params["position"][:length]
-    everywhere, inner = tuple(range(length)), partial(normalise, kind=shape.attention)
+    everywhere, inner = tuple(range(length)), partial(layers.normalise, kind=shape.attention)
     for layer in range(shape.layers - 1):
         x, _, _ = net.block(f"block{layer}", x, pairs, everywhere, inner)
         pairs = None
@@ -212,7 +201,7 @@ class _Net(NamedTuple):
         y = self.norm(f"{at}.post_attention", here + y if shape.residual else y)
         z = self.norm(f"{at}.mlp", self.rescale(y)) @ params[f"{at}.hidden"]
         z = z + params[f"{at}.hidden_bias"] if shape.biases else z
-        z = ACTIVATIONS[shape.activation](z) @ params[f"{at}.readout"]
+        z = layers.ACTIVATIONS[shape.activation](z) @ params[f"{at}.readout"]
         z = z + params[f"{at}.readout_bias"] if shape.biases else z
         z = self.norm(f"{at}.post_mlp", y + z if shape.residual else z)
         return z, scores, attention
@@ -267,7 +256,7 @@ class _Net(NamedTuple):
         x = self.norm(f"{block}.{'query_key' if role in INTERACTION else role}", x)
         heads = (x @ self.params[name]).reshape(*x.shape[:2], self.shape.heads, -1)
         turned = self.shape.positions == "rotary" and positions
-        return rotate(heads, positions) if turned else heads
+        return layers.rotate(heads, positions) if turned else heads
 
     def norm(self, name: str, x: Float[Array, "*rows d"]) -> Float[Array, "*rows d"]:
         """The norm of a name, if there is one; "attention" is one for queries, keys and values."""

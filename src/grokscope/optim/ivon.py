@@ -40,12 +40,8 @@ class Ivon:
     def update(
         self, gradients: Any, drawn: Any, params: Any, state: IvonState, numbers: Any, step: Any
     ) -> tuple[Any, IvonState]:
-        n, decay, b1, b2 = (
-            numbers.sample_size,
-            numbers.weight_decay,
-            numbers.beta1,
-            numbers.beta2,
-        )
+        n, decay = numbers.sample_size, numbers.weight_decay
+        b1, b2 = numbers.beta1, numbers.beta2
         momentum = jax.tree.map(lambda m, g: b1 * m + (1 - b1) * g, state.momentum, gradients)
 
         def curve(h: jax.Array, g: jax.Array, w: jax.Array, mean: jax.Array) -> jax.Array:

@@ -12,9 +12,11 @@ from typing import Any
 import numpy as np
 
 from grokscope.claims.evidence import Evidence, Tables
+from grokscope.claims.looks import LOOKS
 from grokscope.claims.studies import SCALES, Claim, Comparison, Panel, Paper, ScaleName, Study
 from grokscope.claims.verdicts import Finding, Ruling, discovery_rates
 from grokscope.claims.words import kind_of, state_effect, state_finding
+from grokscope.draw.words import join
 from grokscope.pages.files import render_svg
 
 MIXED = "Supported in some settings, contradicted in others"
@@ -216,6 +218,13 @@ class Book:
     def rulings(self) -> Counter[Ruling]:
         """All verdicts by what they say."""
         return Counter(cell.ruling for cells in self.verdicts.values() for cell in cells)
+
+    @property
+    def looks(self) -> str:
+        """Numbers of seeds at which claims that are open are judged again, by scale."""
+        most = {s: max(study.most_seeds[s] for study in self.paper.studies) for s in self.tables}
+        seeds = {scale: [str(n) for n in LOOKS if n <= most[scale]] for scale in most}
+        return ", ".join(f"{join(each)} at {scale} scale" for scale, each in seeds.items() if each)
 
     @property
     def first(self) -> Part | None:

@@ -11,6 +11,7 @@ no other run; what it found is kept in the run.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,16 +20,7 @@ import numpy as np
 
 from grokscope.errors import GrokscopeError, SpecError, StoreError
 from grokscope.parts import fingerprint_of, load_function, refer
-from grokscope.store import Run, Store
-from grokscope.store.files import (
-    disk_sentences,
-    frame_of,
-    make_directory,
-    read_bytes,
-    read_curve,
-    read_table,
-    write_table,
-)
+from grokscope.store import Run, Store, files
 from grokscope.store.run import PROBES
 
 if TYPE_CHECKING:
@@ -41,8 +33,8 @@ Probe = Callable[[Run, int | None], Mapping[str, Any]]
 
 
 def take(run: Run, probe: Probe | str) -> pl.DataFrame:
-    """A row per kept epoch, the final weights last. Taken once: the result is kept in the run under
-    the probe's name and the fingerprint of its source."""
+    """A row per kept epoch, the final weights last. Taken once: the result is kept in the run until
+    the probe's file or this package changes."""
     function = load_function(probe, "the probe") if isinstance(probe, str) else probe
     path = _place(run, function)
     if (kept := _read(path)) is not None:
@@ -56,11 +48,11 @@ def take(run: Run, probe: Probe | str) -> pl.DataFrame:
     names = list(rows[0])
     if any(list(row) != names for row in rows):
         raise SpecError(f"The probe {function.__name__} must give the same names at every epoch.")
-    with disk_sentences(run.path.parent):
-        make_directory(path.parent, run.path.parent)
-        table = frame_of({name: np.array([row[name] for row in rows]) for name in names})
-        write_table(path, table, durable=True)
-    return read_table(path)
+    with files.disk_sentences(run.path.parent):
+        files.make_directory(path.parent, run.path.parent)
+        table = files.frame_of({name: np.array([row[name] for row in rows]) for name in names})
+        files.write_table(path, table, durable=True)
+    return files.read_table(path)
 
 
 def _read(path: Path) -> pl.DataFrame | None:
@@ -68,7 +60,11 @@ def _read(path: Path) -> pl.DataFrame | None:
     if not path.exists():
         return None
     with contextlib.suppress(StoreError):
-        return read_curve(path) if read_bytes(path).startswith(b"PAR1") else read_table(path)
+        return (
+            files.read_curve(path)
+            if files.read_bytes(path).startswith(b"PAR1")
+            else files.read_table(path)
+        )
     return None
 
 
@@ -94,7 +90,12 @@ def take_all(
 
 
 def _place(run: Run, function: Probe) -> Path:
-    return run.path / PROBES / f"{function.__name__}-{fingerprint_of(function)}.parquet"
+    """Another one if any code changes that may have a say in it: a helper, too."""
+    from grokscope.probes.readings import hash_code
+
+    text = fingerprint_of(function) + hash_code(function)
+    digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+    return run.path / PROBES / f"{function.__name__}-{digest}.parquet"
 
 
 def _ask(function: Probe, run: Run, epoch: int | None) -> dict[str, Any]:

@@ -13,7 +13,7 @@ N examples, d features, C classes, S draws.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -33,8 +33,7 @@ class LastLayer:
 
     def isotropic(self) -> LastLayer:
         """A control: the same total variance, spread evenly over all directions."""
-        even = np.full_like(self.variance, self.variance.mean())
-        return LastLayer(self.mean, self.outer, self.inner, even)
+        return replace(self, variance=np.full_like(self.variance, self.variance.mean()))
 
 
 def fit_last_layer(

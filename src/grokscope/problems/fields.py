@@ -119,10 +119,8 @@ class Fields:
             return jnp.float32(0)
         if self.flow:
             return self._flow_loss(params, side.given, residual / numbers.spread, key)
-        given = (residual, law.factor, law.diagonal)
-        if self.loss_kind == "energy":
-            return LOSSES["energy"](*given, key)
-        return LOSSES[self.loss_kind](*given)
+        needed = [key] if self.loss_kind == "energy" else []
+        return LOSSES[self.loss_kind](residual, law.factor, law.diagonal, *needed)
 
     def _flow_loss(self, params: Any, given: Any, target: Any, key: Any) -> Any:
         """Flow matching on straight paths (Lipman et al. 2023): x_t = (1 - t) z + t y, |v - (y -
@@ -171,8 +169,10 @@ class Fields:
 def make_data(equation: EquationSpec, seed: int) -> tuple[Data, Scales]:
     """Training and held-out ensembles in standardised units, and the units."""
     sides = []
-    sizes = ((seed, equation.conditions, equation.noises), (HELD_OUT, TESTED, TEST_NOISES))
-    for number, count, noises in sizes:
+    for number, count, noises in (
+        (seed, equation.conditions, equation.noises),
+        (HELD_OUT, TESTED, TEST_NOISES),
+    ):
         first, second = jax.random.split(jax.random.key(np.uint32(number)))
         coefficients = fields.draw_conditions(equation, first, count)
         given = np.asarray(fields.evaluate_conditions(equation, coefficients))
@@ -183,13 +183,11 @@ def make_data(equation: EquationSpec, seed: int) -> tuple[Data, Scales]:
                 "equation.steps or lower equation.noise."
             )
         sides.append((given.reshape(count, -1), ends.reshape(count, noises, -1)))
-    (given, ends), _ = sides
-    scales = Scales(*((float(each.mean()), float(each.std())) for each in (given, ends)))
-    scaled = [
+    scales = Scales(*((float(each.mean()), float(each.std())) for each in sides[0]))
+    train, test = (
         Side(standardise(given, scales.given)[..., None], standardise(ends, scales.fields))
         for given, ends in sides
-    ]
-    train, test = scaled
+    )
     return Data(train, test, np.float32(test.fields.mean(axis=1).std())), scales
 
 

@@ -94,9 +94,8 @@ class InContext:
         """Log-probabilities of every z, or of the last one alone."""
         attend = partial(normalise, kind=self.shape.attention)
         shape = ask_at(self.shape, tokens.shape[1], last)
-        return jax.nn.log_softmax(
-            transformer.respond(params, tokens, shape, attend, numbers).logits
-        )
+        found = transformer.respond(params, tokens, shape, attend, numbers)
+        return jax.nn.log_softmax(found.logits)
 
     def row(self, params: Params, data: Data, numbers: Numbers) -> dict[str, jax.Array]:
         tokens = jnp.concatenate([data.cells[cell] for cell in CELLS])  # one pass for all

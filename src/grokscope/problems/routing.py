@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, Shaped
+from jaxtyping import Array, Float, Int, Shaped
 
 from grokscope import models, parts
 from grokscope.errors import SpecError
@@ -218,8 +218,8 @@ class Routing:
             "train_accuracy": train_right.mean(),
             "test_loss": test_loss,
             "test_accuracy": test_right.mean(),
-            "test_accuracy_mirrored": _mean_where(test_right, mirrored),
-            "test_accuracy_unmirrored": _mean_where(test_right, ~mirrored),
+            "test_accuracy_mirrored": test_right.mean(where=mirrored),
+            "test_accuracy_unmirrored": test_right.mean(where=~mirrored),
             **routing,
             "logit_variance": self._logit_variance(on_train.scores, on_test.scores),
             "interaction_gradient": _interaction_gradient(params, train.tokens, per_logit, shape),
@@ -235,7 +235,7 @@ class Routing:
         }
 
     def _logit_variance(self, *scores: Float[Array, "_ P H T"]) -> Float[Array, ""]:
-        """Over what can be seen, on average."""
+        """(1/T) sum_t (a_t - mean a)^2 over what a query can see (conj. E.1), on average."""
         both = jnp.concatenate([self._judge(some) for some in scores])
         rows = tuple(self.shape.read[index] for index in self.judged)
         seen = models.visible(self.shape, rows, both.shape[-1])  # (J, T)
@@ -279,11 +279,6 @@ def _interaction_gradient(
     pulled = by_token.T @ params["embedding"] + by_position.T @ params["position"]  # (H, d)
     scale = jnp.sqrt(jnp.float32(shape.width // shape.heads))
     return jnp.linalg.norm(asked) * jnp.linalg.norm(pulled) / (n * scale)
-
-
-def _mean_where(values: Bool[Array, " m"], where: Bool[Array, " m"]) -> Float[Array, ""]:
-    """Mean over a subset; NaN where it is empty."""
-    return jnp.sum(values & where) / jnp.sum(where)
 
 
 def measure_names(references: tuple[str, ...]) -> list[str]:

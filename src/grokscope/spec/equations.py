@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
-from grokscope.spec.fields import number, require
+from grokscope.spec.fields import number
 from grokscope.spec.run import EventRule, Spec
 from grokscope.spec.sections import OptimiserSpec, TrainingSpec
 
@@ -42,13 +43,14 @@ class EquationSpec:
     noises: int = number(16, least=1)
     """Noises per initial condition."""
 
-    def check(self) -> None:
-        require(
-            self.kind not in ROUGH or (self.dimensions == 1 and not self.multiplicative),
-            "Rough volatility is a curve over maturities: equation.dimensions must be 1, and "
-            "equation.multiplicative 0.",
-        )
-        require(self.points % 2 == 0, f"equation.points is {self.points}; it must be even.")
+    def check(self) -> Iterator[str]:
+        if self.kind in ROUGH and (self.dimensions != 1 or self.multiplicative):
+            yield (
+                "Rough volatility is a curve over maturities: equation.dimensions must be 1, and "
+                "equation.multiplicative 0."
+            )
+        if self.points % 2:
+            yield f"equation.points is {self.points}; it must be even."
 
 
 @dataclass(frozen=True)
@@ -90,13 +92,7 @@ class FieldSpec(Spec):
     objective: ObjectiveSpec = field(default_factory=ObjectiveSpec)
     optimiser: OptimiserSpec = field(
         default_factory=lambda: OptimiserSpec(
-            lr=1e-2,
-            weight_decay=1e-4,
-            beta2=0.99,
-            warmup=20,
-            clip=0.0,
-            batch=16,
-            schedule="cosine",
+            lr=1e-2, weight_decay=1e-4, beta2=0.99, warmup=20, clip=0.0, batch=16, schedule="cosine"
         )
     )
     training: TrainingSpec = field(
@@ -104,35 +100,30 @@ class FieldSpec(Spec):
             epochs=1500, log_every=75, train_threshold=0.2, test_threshold=0.2
         )
     )
-    seed: int = 0
+    seed: int = number(0, least=0)
     """Seed of the training data and of the initial weights."""
 
-    def check(self) -> None:
-        given = self.equation.points // 2 + 1
-        require(self.seed >= 0, f"seed is {self.seed}; it must be 0 or more.")
-        require(
-            self.operator.modes <= given,
-            f"operator.modes is {self.operator.modes}; a grid of {self.equation.points} points has "
-            f"{given} frequencies.",
-        )
-        require(
-            self.operator.kind == "gaussian" or self.objective.kind in ("diagonal", "mean"),
-            "A flow has a loss of its own; leave objective.kind at its default.",
-        )
-        require(
-            self.operator.rank > 0 or self.objective.kind in ("diagonal", "mean"),
-            f"objective.kind {self.objective.kind} needs a factor: set operator.rank to 1 or more.",
-        )
+    def check(self) -> Iterator[str]:
+        given, points = self.equation.points // 2 + 1, self.equation.points
+        plain = self.objective.kind in ("diagonal", "mean")
+        if self.operator.modes > given:
+            yield (
+                f"operator.modes is {self.operator.modes}; a grid of {points} points has {given} "
+                "frequencies."
+            )
+        if self.operator.kind != "gaussian" and not plain:
+            yield "A flow has a loss of its own; leave objective.kind at its default."
+        if self.operator.rank == 0 and not plain:
+            yield (
+                f"objective.kind {self.objective.kind} needs a factor: set operator.rank to 1 or "
+                "more."
+            )
 
     def events(self) -> tuple[EventRule, ...]:
         """The mean is known on the training conditions, then on unseen ones: its error falls to
         this share of the spread of the means."""
-        training = self.training
+        training, rows = self.training, self.training.persistence
         return (
-            EventRule(
-                "fitted", "train_error", training.train_threshold, training.persistence, False
-            ),
-            EventRule(
-                "generalised", "test_error", training.test_threshold, training.persistence, False
-            ),
+            EventRule("fitted", "train_error", training.train_threshold, rows, False),
+            EventRule("generalised", "test_error", training.test_threshold, rows, False),
         )

@@ -16,18 +16,25 @@ import inspect
 import math
 import textwrap
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
-from typing import Any, Literal, get_args, get_origin
+from typing import Any, Literal, TypeVar, get_args, get_origin
 
 from grokscope.errors import SpecError, suggest
 from grokscope.parts import refer
 
+Function = TypeVar("Function", bound=Callable[..., Any])
+
 
 def number(default: Any, **limits: Any) -> Any:
-    """A field with limits: least, above, below, most, or `only`: the kinds of its class that use
-    it. For the others it must keep its default."""
+    """A field with limits: `least` or `above`, `most` or `below`; `run`: it names one; and `only`:
+    the kinds of its class that use it. For the others it must keep its default."""
     return dataclasses.field(default=default, metadata=limits)
+
+
+def remembered(function: Function) -> Function:
+    """`functools.cache` with the type of the function: for mypy classes are not hashable."""
+    return cache(function)  # type: ignore[return-value]
 
 
 def require(condition: bool, sentence: str) -> None:
@@ -35,34 +42,22 @@ def require(condition: bool, sentence: str) -> None:
         raise SpecError(sentence)
 
 
-@cache
-def _field_types(cls: Any) -> dict[str, Any]:
+@remembered
+def field_types(cls: Any) -> dict[str, Any]:
+    """Type of each field by name."""
     hints = typing.get_type_hints(cls)
     return {item.name: hints[item.name] for item in dataclasses.fields(cls)}
 
 
-def field_types(cls: Any) -> dict[str, Any]:
-    """Type of each field by name."""
-    return _field_types(cls)
-
-
-@cache
-def _default_of(cls: Any) -> Any:
+@remembered
+def default_of(cls: Any) -> Any:
+    """The section with every field at its default, made and checked once."""
     return cls()
 
 
-def default_of(cls: Any) -> Any:
-    """The section with every field at its default, made and checked once."""
-    return _default_of(cls)
-
-
-@cache  # every spec that is read asks some hundred times
-def _is_section(hint: Any) -> bool:
-    return isinstance(hint, type) and dataclasses.is_dataclass(hint)
-
-
+@remembered  # every spec that is read asks some hundred times
 def is_section(hint: Any) -> bool:
-    return _is_section(hint)
+    return isinstance(hint, type) and dataclasses.is_dataclass(hint)
 
 
 # Reading
@@ -129,13 +124,13 @@ def plain_numbers(value: Any, hint: Any) -> Any:
 def to_dict(spec: Any) -> dict[str, Any]:
     """Every field, for people to read. Like `dataclasses.asdict`, which copies every number and
     takes three times as long."""
-    return {item.name: _plain(getattr(spec, item.name)) for item in dataclasses.fields(spec)}
-
-
-def _plain(value: Any) -> Any:
-    if is_section(type(value)):
-        return to_dict(value)
-    return dict(value) if isinstance(value, Mapping) else value
+    result = {item.name: getattr(spec, item.name) for item in dataclasses.fields(spec)}
+    for name, value in result.items():
+        if is_section(type(value)):
+            result[name] = to_dict(value)
+        elif isinstance(value, Mapping):
+            result[name] = dict(value)
+    return result
 
 
 def differences(spec: Any, default: Any = None) -> dict[str, Any]:
@@ -221,7 +216,7 @@ def show(value: Any) -> str:
 
 def check(value: Any, hint: Any, where: str) -> None:
     """Raise a SpecError unless the value fits its type and, for a section, every field fits its
-    limits and the section's own `check` agrees."""
+    limits and the section's own `check` yields no sentence about what is wrong."""
     if is_section(hint):
         if not isinstance(value, hint):
             raise SpecError(f"{where} must be a {hint.__name__}, not {show(value)}.")
@@ -236,7 +231,8 @@ def check(value: Any, hint: Any, where: str) -> None:
             if item.metadata:
                 _check_limits(value, item, given, path, where)
         if hasattr(value, "check"):
-            value.check()
+            for sentence in value.check() or ():
+                raise SpecError(sentence)
     elif get_origin(hint) is Literal:
         if not isinstance(value, str) or value not in get_args(hint):
             allowed = ", ".join(map(str, get_args(hint)))
@@ -264,23 +260,24 @@ def _check_limits(
             f"{path} is only used by {' and '.join(users)}; {where}.kind is {section.kind}.",
         )
         return
-    low, high = limits.get("least"), limits.get("most")
-    if "above" in limits:
-        end = "positive" if limits["above"] == 0 else f"above {limits['above']}"
-        if "below" in limits:
-            end = f"between {limits['above']} and {limits['below']}, both excluded"
+    if "run" in limits:  # a shortened name could come to mean another one
         require(
-            value > limits["above"] and value < limits.get("below", math.inf),
-            f"{path} is {show(value)}; it must {'lie' if 'below' in limits else 'be'} {end}.",
+            not value or (len(value) == 16 and set(value) <= set("0123456789abcdef")),
+            f"{path} is {value!r}; give the whole name of the run, 16 hexadecimal digits.",
         )
-        if high is not None:
-            allowed = f"in ({limits['above']}, {high}]"
-            require(value <= high, f"{path} is {show(value)}; it must be {allowed}.")
-    elif "below" in limits:
-        require(
-            low <= value < limits["below"],
-            f"{path} is {show(value)}; it must be in [{low}, {limits['below']}).",
-        )
-    elif low is not None:
-        words = "0 or more" if low == 0 else f"at least {low}"
-        require(value >= low, f"{path} is {show(value)}; it must be {words}.")
+    if limits.keys() <= {"only", "run"}:
+        return
+    after, before = "above" in limits, "below" in limits  # are the bounds themselves excluded?
+    low = limits.get("above" if after else "least", -math.inf)
+    high = limits.get("below" if before else "most", math.inf)
+    if (value > low if after else value >= low) and (value < high if before else value <= high):
+        return
+    if after and before:
+        words = f"lie between {low} and {high}, both excluded"
+    elif high < math.inf:
+        words = f"be in {'(' if after else '['}{low}, {high}{')' if before else ']'}"
+    elif after:
+        words = "be positive" if low == 0 else f"be above {low}"
+    else:
+        words = "be 0 or more" if low == 0 else f"be at least {low}"
+    raise SpecError(f"{path} is {show(value)}; it must {words}.")

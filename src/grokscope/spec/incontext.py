@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
-from grokscope.spec.fields import number, require
+from grokscope.spec.fields import number
 from grokscope.spec.run import EventRule, Spec
 from grokscope.spec.sections import ActivationKind, OptimiserSpec, TrainingSpec
 
@@ -41,19 +42,17 @@ class MapsSpec:
         """Seen pairs times seen tasks: the paper's number of examples."""
         return self.train_pairs * self.tasks
 
-    def check(self) -> None:
+    def check(self) -> Iterator[str]:
         every = self.modulus**2
-        require(
-            self.tasks < every,
-            f"task.tasks is {self.tasks}; some of the {every} tasks must stay unseen.",
-        )
+        if self.tasks >= every:
+            yield f"task.tasks is {self.tasks}; some of the {every} tasks must stay unseen."
         fewest = min(self.train_pairs, every - self.train_pairs)
-        require(
-            self.triples <= fewest,
-            f"task.triples is {self.triples}, but one side of the split has only {fewest} of the "
-            f"{every} pairs, and no pair occurs twice in a sequence; take fewer triples or another "
-            "task.train_fraction.",
-        )
+        if self.triples > fewest:
+            yield (
+                f"task.triples is {self.triples}, but one side of the split has only {fewest} of "
+                f"the {every} pairs, and no pair occurs twice in a sequence; take fewer triples or "
+                "another task.train_fraction."
+            )
 
 
 @dataclass(frozen=True)
@@ -75,12 +74,12 @@ class DecoderSpec:
     norm_epsilon: float = number(1e-5, least=0)
     """Added to the variance before its root is taken."""
 
-    def check(self) -> None:
-        require(
-            self.width % (2 * self.heads) == 0,
-            f"model.width is {self.width}; rotary positions need a multiple of twice the "
-            f"{self.heads} heads.",
-        )
+    def check(self) -> Iterator[str]:
+        if self.width % (2 * self.heads):
+            yield (
+                f"model.width is {self.width}; rotary positions need a multiple of twice the "
+                f"{self.heads} heads."
+            )
 
 
 @dataclass(frozen=True)
@@ -105,17 +104,16 @@ class InContextSpec(Spec):
     )
     samples: int = number(16, least=2)
     """Draws from the optimiser's posterior, if it has one, on which a row is measured."""
-    seed: int = 0
+    seed: int = number(0, least=0)
     """Seed of the initial weights and batches and, unless `task.seed` is set, of the task."""
 
-    def check(self) -> None:
-        require(self.seed >= 0, f"seed is {self.seed}; it must be 0 or more.")
+    def check(self) -> Iterator[str]:
         batch, tasks = self.optimiser.batch, self.task.tasks
-        require(
-            batch > 0 and batch % tasks == 0,
-            f"optimiser.batch is {batch}; every one of the {tasks} tasks must occur equally often, "
-            "so it must be a multiple of them.",
-        )
+        if batch == 0 or batch % tasks:
+            yield (
+                f"optimiser.batch is {batch}; every one of the {tasks} tasks must occur equally "
+                "often, so it must be a multiple of them."
+            )
 
     def events(self) -> tuple[EventRule, ...]:
         """Memorised: seen tasks and pairs. Reached: seen tasks on unseen pairs. Carried: unseen

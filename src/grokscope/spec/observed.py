@@ -8,13 +8,12 @@ entry, which is set aside.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
 from grokscope.errors import SpecError, suggest
-from grokscope.spec.fields import check, differences, field_types, flatten, show, to_dict
+from grokscope.spec import fields
 from grokscope.spec.run import EventRule, Spec, grokking_events
 from grokscope.spec.sections import OptimiserSpec, PriorSpec, TrainingSpec
 
@@ -68,19 +67,20 @@ class ObservedSpec(Spec):
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name.strip():
             raise SpecError(f"The name of an observed run is {self.name!r}; give it some text.")
-        check(self.seed, int, "seed")
+        fields.check(self.seed, int, "seed")
         if not isinstance(self.settings, Mapping):
-            raise SpecError(f"settings are {show(self.settings)}; they must be values by name.")
+            given = fields.show(self.settings)
+            raise SpecError(f"settings are {given}; they must be values by name.")
         for key, value in self.settings.items():
             large = isinstance(value, int) and abs(value) >= 2**63
             if large or not isinstance(key, str) or not isinstance(value, Setting):
                 raise SpecError(
-                    f"The setting {key!r} is {show(value)}; settings are numbers, text or truth "
-                    "values by name."
+                    f"The setting {key!r} is {fields.show(value)}; settings are numbers, text or "
+                    "truth values by name."
                 )
 
     def to_dict(self) -> dict[str, Any]:
-        return to_dict(self)
+        return fields.to_dict(self)
 
     def identity(self) -> dict[str, Any]:
         return {"observed": self._parts()}
@@ -101,7 +101,7 @@ class ObservedSpec(Spec):
         kept = {k: v for k, v in training.items() if k not in ("epochs", "structure_threshold")}
         identity |= {"training": kept} if kept else {}
         named = {"name": identity.pop("name"), **identity.pop("settings", {})}
-        return {**named, **dict(flatten(identity))}
+        return {**named, **dict(fields.flatten(identity))}
 
     def _parts(self) -> dict[str, Any]:
         parts: dict[str, Any] = {"name": self.name, "seed": self.seed}
@@ -111,44 +111,32 @@ class ObservedSpec(Spec):
         if self.prior.kind != "none" and self.prior.strength != 0:
             sections += (("prior", self.prior),)
         for section, value in sections:
-            if inner := differences(value):
+            if inner := fields.differences(value):
                 parts[section] = inner
         if self.optimiser is not None:
             always = {name: getattr(self.optimiser, name) for name in OLDEST}
-            parts["optimiser"] = {**always, **differences(self.optimiser)}
+            parts["optimiser"] = {**always, **fields.differences(self.optimiser)}
         return parts
 
     @classmethod
     def read(cls, data: Mapping[str, Any]) -> ObservedSpec:
         """The spec from its file."""
-        known = {item.name for item in dataclasses.fields(cls)}
+        hints = fields.field_types(cls) | {"optimiser": OptimiserSpec}
+        if "name" not in data:
+            raise SpecError("An observed run has no name.")
         values: dict[str, Any] = {}
         for name, value in data.items():
-            if name not in known:
-                raise SpecError(f"Unknown field {name}.{suggest(name, known)}")
-            if name in _SECTIONS and value is not None:
-                try:
-                    lists = {
-                        k: tuple(v) if isinstance(v, list) else v for k, v in {**value}.items()
-                    }
-                    value = _SECTIONS[name](**lists)
-                    for key, hint in field_types(_SECTIONS[name]).items():
-                        given = getattr(value, key)
-                        if hint is not float or type(given) is not int or abs(given) >= 2**53:
-                            check(given, hint, f"{name}.{key}")
-                except TypeError as error:
-                    raise SpecError(
-                        f"{name} of an observed run cannot be read: {error}."
-                    ) from error
+            if name not in hints:
+                raise SpecError(f"Unknown field {name}.{suggest(name, hints)}")
+            section = hints[name]
+            if fields.is_section(section) and value is not None:
+                value = fields.build(section, value, fields.default_of(section), f"{name}.")
+                if isinstance(getattr(value, "measures", None), list):  # JSON has no tuples
+                    value = replace(value, measures=tuple(value.measures))
+                for key, hint in fields.field_types(section).items():
+                    given = getattr(value, key)
+                    # Whole numbers stay: as floats they would give the run another name.
+                    if hint is not float or type(given) is not int or abs(given) >= 2**53:
+                        fields.check(given, hint, f"{name}.{key}")
             values[name] = value
-        if "name" not in values:
-            raise SpecError("An observed run has no name.")
         return cls(**values)
-
-
-_SECTIONS: dict[str, Any] = {
-    "watch": WatchSpec,
-    "prior": PriorSpec,
-    "optimiser": OptimiserSpec,
-    "training": TrainingSpec,
-}

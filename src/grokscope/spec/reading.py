@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import math
 import os
+import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_origin
 
 from grokscope.errors import SpecError
 from grokscope.spec.fields import flatten
 from grokscope.spec.recipes import find_recipe
-from grokscope.spec.run import RunSpec, Spec, from_dict
+from grokscope.spec.run import RunSpec, Spec, field_type, from_dict
 
 AnySpec = TypeVar("AnySpec", bound=Spec)
 
@@ -73,11 +75,39 @@ def load_source(source: str) -> tuple[RunSpec, dict[str, list[Any]]]:
 
 def sweep(base: AnySpec, over: Mapping[str, Iterable[Any]] | None = None) -> list[AnySpec]:
     """Every combination: `sweep(spec, {"seed": range(5), "prior.strength": [0, 0.1, 1]})`."""
-    over = {name: list(values) for name, values in (over or {}).items()}
-    for name, values in over.items():
+    lists = {name: list(values) for name, values in (over or {}).items()}
+    for name, values in lists.items():
         if not values:
             raise SpecError(f"The sweep over {name} has no values.")
-    check_sweep(math.prod([len(list(values)) for values in over.values()]))
-    combinations = itertools.product(*over.values())
-    specs = [base.replace(**dict(zip(over, values, strict=True))) for values in combinations]
+    check_sweep(math.prod(map(len, lists.values())))
+    combinations = itertools.product(*lists.values())
+    specs = [base.replace(**dict(zip(lists, values, strict=True))) for values in combinations]
     return list({spec.id: spec for spec in specs}.values())
+
+
+def parse_sweep(
+    items: Iterable[str], what: str, kind: type[Spec] = RunSpec
+) -> dict[str, list[Any]]:
+    """`seed=0..4` and `prior.strength=0.1,1` as lists of values; `what` takes them."""
+    over: dict[str, list[Any]] = {}
+    for item in items:
+        name, _, text = item.partition("=")
+        name = name.replace("-", "_")
+        if not text:
+            raise SpecError(f"{what} takes name=value,value or name=first..last, not {item!r}.")
+        if span := re.fullmatch(r"(\d{1,10})\.\.(\d{1,10})", text):
+            values = range(int(span[1]), int(span[2]) + 1)
+            check_sweep(len(values))
+            over[name] = list(values)
+        else:
+            over[name] = [parse_value(part, field_type(name, kind)) for part in text.split(",")]
+    return over
+
+
+def parse_value(text: str, hint: Any) -> Any:
+    """Text as its field takes it: a number, or several texts. What does not fit is refused by the
+    spec."""
+    for number in (int, float) if hint in (int, float) else ():
+        with contextlib.suppress(ValueError):
+            return number(text)
+    return tuple(text.split()) if get_origin(hint) is tuple else text

@@ -6,20 +6,13 @@ from grokscope.errors import SpecError, suggest
 from grokscope.spec.run import RunSpec
 
 _PAPER = RunSpec().replace(
-    **{
-        "task.modulus": 113,
-        "task.train_fraction": 0.3,
-        "training.epochs": 10_000,
-    }
+    task={"modulus": 113, "train_fraction": 0.3}, training={"epochs": 10_000}
 )
 _SMOKE = RunSpec().replace(
-    **{
-        "task.modulus": 29,
-        "task.train_fraction": 0.7,
-        "model.hidden": 128,
-        "optimiser.lr": 3e-3,
-        "training.epochs": 1500,
-    }
+    task={"modulus": 29, "train_fraction": 0.7},
+    model={"hidden": 128},
+    optimiser={"lr": 3e-3},
+    training={"epochs": 1500},
 )
 
 # name: (what it is, the spec)

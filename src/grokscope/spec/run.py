@@ -9,25 +9,13 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, Self
 
 from grokscope.errors import SpecError, suggest
 from grokscope.notebook import html_table
-from grokscope.spec.fields import (
-    build,
-    check,
-    default_of,
-    differences,
-    field_types,
-    flatten,
-    idle_fields,
-    nest,
-    plain_numbers,
-    require,
-    to_dict,
-)
+from grokscope.spec import fields
 from grokscope.spec.sections import (
     FINGERPRINTED,
     ForkSpec,
@@ -68,18 +56,18 @@ class Spec:
     seed: int
 
     def __post_init__(self) -> None:
-        for name, hint in field_types(type(self)).items():
-            object.__setattr__(self, name, plain_numbers(getattr(self, name), hint))
-        check(self, type(self), "")
+        for name, hint in fields.field_types(type(self)).items():
+            object.__setattr__(self, name, fields.plain_numbers(getattr(self, name), hint))
+        fields.check(self, type(self), "")
         events = ("never", *(rule.name for rule in self.events()))
-        require(
+        fields.require(
             self.training.stop in events,
             f"training.stop is {self.training.stop!r}; it must be one of {', '.join(events)}.",
         )
 
     def to_dict(self) -> dict[str, Any]:
         """Every field, as it is written to spec.json; `read_spec` takes it back."""
-        return {"kind": self.kind_name, **to_dict(self)}
+        return {"kind": self.kind_name, **fields.to_dict(self)}
 
     @property
     def id(self) -> str:
@@ -91,29 +79,30 @@ class Spec:
         return json.dumps(self.identity(), sort_keys=True, separators=(",", ":"))
 
     def identity(self) -> dict[str, Any]:
-        return {"kind": self.kind_name, **differences(self)}
+        return {"kind": self.kind_name, **fields.differences(self)}
 
     def changed(self) -> dict[str, Any]:
         """Dotted name and value of every field that differs from its default."""
-        return dict(flatten(differences(self)))
+        return dict(fields.flatten(fields.differences(self)))
 
     def without_effect(self) -> dict[str, str]:
         """Dotted names of the fields that change nothing in this run, such as the strength of no
         prior, and why."""
-        return idle_fields(self)
+        return fields.idle_fields(self)
 
     def effective(self) -> dict[str, Any]:
         """Dotted name and value of every field; None where it changes nothing."""
         idle = self.without_effect()
-        return {n: None if n in idle else v for n, v in flatten(self.to_dict())}
+        return {n: None if n in idle else v for n, v in fields.flatten(self.to_dict())}
 
     def replace(self, **changes: Any) -> Self:
         """A copy with fields replaced by dotted name, `spec.replace(**{"prior.strength": 3.0})`, or
         by section, `spec.replace(prior={"strength": 3.0})`."""
-        return build(type(self), nest(changes), self)
+        return fields.build(type(self), fields.nest(changes), self)
 
     def _repr_html_(self) -> str:
-        standard = dict(flatten(to_dict(default_of(type(self))))) if self.problem else {}
+        default = fields.default_of(type(self)).to_dict() if self.problem else {}
+        standard = dict(fields.flatten(default))
         rows = [(name, value, standard.get(name)) for name, value in self.changed().items()]
         return html_table(f"{type(self).__name__} {self.id}", rows, ("field", "value", "default"))
 
@@ -128,12 +117,12 @@ class Spec:
     def family(self) -> str:
         """Equal for runs that may share a compiled program: what is neither a number with a
         fraction nor about seed and training decides shapes."""
-        fields = {
+        shaping = {
             name: value
             for name, value in self.changed().items()
             if not isinstance(value, float) and name.partition(".")[0] not in ("seed", "training")
         }
-        return json.dumps([self.kind_name, fields], sort_keys=True)
+        return json.dumps([self.kind_name, shaping], sort_keys=True)
 
     @property
     def structure_threshold(self) -> float:
@@ -162,43 +151,37 @@ class RunSpec(Spec):
     interventions: InterventionSpec = field(default_factory=InterventionSpec)
     training: TrainingSpec = field(default_factory=TrainingSpec)
     fork: ForkSpec = field(default_factory=ForkSpec)
-    seed: int = 0
+    seed: int = fields.number(0, least=0)
     """Seed of the initial weights and, unless `task.seed` is set, of the data."""
 
-    def check(self) -> None:
+    def check(self) -> Iterator[str]:
         prior, frozen = self.prior, self.interventions.frozen_attention
-        stream = self.task.kind == "parity_stream"
-        require(self.seed >= 0, f"seed is {self.seed}; it must be 0 or more.")
-        require(
-            self.model.kind != "minimal" or not stream,
-            "A stream is predicted token by token, which the minimal model cannot; set model.kind "
-            "to transformer.",
-        )
-        require(
-            not stream or self.model.masking == "causal",
-            "A stream is predicted from what stands before: model.masking must be causal.",
-        )
-        require(
-            prior.kind != "inferred" or not stream,
-            "An inferred prior looks for what determines one label, and a stream has many; use "
-            "another prior.",
-        )
-        require(
-            bool(prior.teacher) == (prior.kind == "teacher" or frozen == "teacher"),
-            "A teacher prior (or attention frozen at a teacher's) names its run in prior.teacher; "
-            "other priors leave it empty.",
-        )
-        require(
-            self.training.structure_threshold <= 1 / self.task.operands,
-            f"training.structure_threshold is {self.training.structure_threshold}; no attention "
-            f"can give each of {self.task.operands} positions more than "
-            f"{1 / self.task.operands:.3g}.",
-        )
-        require(
-            self.fork.epoch <= self.training.epochs,
-            f"fork.epoch is {self.fork.epoch}, after the end of training at "
-            f"{self.training.epochs}.",
-        )
+        stream, operands = self.task.kind == "parity_stream", self.task.operands
+        if stream and self.model.kind == "minimal":
+            yield (
+                "A stream is predicted token by token, which the minimal model cannot; set "
+                "model.kind to transformer."
+            )
+        if stream and self.model.masking != "causal":
+            yield "A stream is predicted from what stands before: model.masking must be causal."
+        if stream and prior.kind == "inferred":
+            yield (
+                "An inferred prior looks for what determines one label, and a stream has many; use "
+                "another prior."
+            )
+        if bool(prior.teacher) != (prior.kind == "teacher" or frozen == "teacher"):
+            yield (
+                "A teacher prior (or attention frozen at a teacher's) names its run in "
+                "prior.teacher; other priors leave it empty."
+            )
+        if (threshold := self.training.structure_threshold) > 1 / operands:
+            yield (
+                f"training.structure_threshold is {threshold}; no attention can give each of "
+                f"{operands} positions more than {1 / operands:.3g}."
+            )
+        if self.fork.epoch > self.training.epochs:
+            last = f"the end of training at {self.training.epochs}"
+            yield f"fork.epoch is {self.fork.epoch}, after {last}."
 
     def without_effect(self) -> dict[str, str]:
         found = super().without_effect()
@@ -207,7 +190,7 @@ class RunSpec(Spec):
         return found
 
     def to_dict(self) -> dict[str, Any]:
-        return to_dict(self)  # the oldest kind is written without its name
+        return fields.to_dict(self)  # the oldest kind is written without its name
 
     def identity(self) -> dict[str, Any]:
         """Equal runs share a name: a prior without strength is no prior, and parts of the user's
@@ -218,7 +201,7 @@ class RunSpec(Spec):
             if spec.interventions.frozen_attention == "teacher":  # then the teacher still matters
                 kept = PriorSpec(teacher=spec.prior.teacher, teacher_view=spec.prior.teacher_view)
             spec = dataclasses.replace(spec, prior=kept) if spec.prior != kept else spec
-        result = differences(spec)
+        result = fields.differences(spec)
         for section, name in (("task", "rule"), ("task", "source"), *OWN_PARTS):
             part = result.get(section, {})
             if part.get(name):
@@ -228,7 +211,7 @@ class RunSpec(Spec):
     def replace(self, **changes: Any) -> Self:
         """As `Spec.replace`. A fingerprint is dropped with what it was taken of; training takes a
         new one."""
-        data = nest(changes)
+        data = fields.nest(changes)
         task, old = data.get("task"), self.task
         if (
             isinstance(task, Mapping)
@@ -236,7 +219,7 @@ class RunSpec(Spec):
             and task.get("fingerprint", old.fingerprint) == old.fingerprint
         ):
             data["task"] = {**task, "fingerprint": ""}
-        return build(type(self), data, self)
+        return fields.build(type(self), data, self)
 
     def events(self) -> tuple[EventRule, ...]:
         return grokking_events(self.training)
@@ -276,12 +259,12 @@ def read_spec(data: Mapping[str, Any]) -> Spec:
     cls = KINDS[name]
     if hasattr(cls, "read"):
         return cls.read(data)
-    return build(cls, data, default_of(cls))
+    return fields.build(cls, data, fields.default_of(cls))
 
 
 def from_dict(data: Mapping[str, Any], base: RunSpec | None = None) -> RunSpec:
     """A lab run from nested dictionaries (TOML, JSON); what is missing comes from `base`."""
-    return build(RunSpec, data, base or default_of(RunSpec))
+    return fields.build(RunSpec, data, base or fields.default_of(RunSpec))
 
 
 def explain_idle(specs: Sequence[Spec], names: Iterable[str] | None = None) -> list[str]:
@@ -296,9 +279,8 @@ def explain_idle(specs: Sequence[Spec], names: Iterable[str] | None = None) -> l
     ]
 
 
-def field_type(name: str) -> Any:
+def field_type(name: str, kind: Any = RunSpec) -> Any:
     """The type of a field by its dotted name; None if there is none."""
-    kind: Any = RunSpec
     for part in name.split("."):
-        kind = field_types(kind).get(part) if dataclasses.is_dataclass(kind) else None
+        kind = fields.field_types(kind).get(part) if dataclasses.is_dataclass(kind) else None
     return kind

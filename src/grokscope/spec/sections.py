@@ -29,7 +29,7 @@ AttentionKind = Literal["softmax", "linear_relu"]
 PositionKind = Literal["learned", "rotary", "none"]
 NormKind = Literal["layer", "rms"]
 ActivationKind = Literal["relu", "gelu", "gelu_exact"]
-InitKind = Literal["gaussian", "lecun", "kaiming"]
+InitKind = Literal["gaussian", "pytorch", "lecun", "kaiming"]
 LossKind = Literal["cross_entropy", "squared"]
 OptimiserKind = Literal["sgd", "adamw", "lion", "muon", "ivon"]
 PriorKind = Literal[
@@ -94,98 +94,88 @@ class TaskSpec:
         return math.factorial(self.symbols) if self.kind == "permutation" else self.modulus
 
     def idle(self) -> dict[str, str]:
-        if self.kind not in SEQUENCES or self.alphabet > 1:
-            return {}
-        return {"distractors": "alphabet is 1, a constant token of its own"}
+        constant = self.kind in SEQUENCES and self.alphabet == 1
+        return {"distractors": "alphabet is 1, a constant token of its own"} if constant else {}
 
-    def check(self) -> None:
+    def check(self) -> Iterator[str]:
         if self.kind == "data":
-            self._check_data()
-        elif self.kind in PARITIES:
-            self._check_parity()
-        else:
-            self._check_sequence()
+            return self._check_data()
+        return self._check_parity() if self.kind in PARITIES else self._check_sequence()
 
-    def _check_data(self) -> None:
-        require(
-            self.source.endswith((".parquet", ".csv")),
-            f"task.source is {self.source!r}; a task of your own data names a .parquet or .csv "
-            "file.",
-        )
+    def _check_data(self) -> Iterator[str]:
+        if not self.source.endswith((".parquet", ".csv")):
+            yield (
+                f"task.source is {self.source!r}; a task of your own data names a .parquet or .csv "
+                "file."
+            )
         for name in ("operands", "length", "alphabet", "distractors", "positions", "split"):
-            require(
-                getattr(self, name) == getattr(TaskSpec, name),
-                f"task.{name} has no effect on data of your own; leave it out.",
-            )
+            if getattr(self, name) != getattr(TaskSpec, name):
+                yield f"task.{name} has no effect on data of your own; leave it out."
 
-    def _check_parity(self) -> None:
-        require(
-            self.operands <= self.bits,
-            f"task.operands is {self.operands}, more informative bits than the {self.bits} bits "
-            "there are.",
-        )
-        if self.kind == "parity":
-            require(
-                self.length in (0, self.bits + 1),
-                f"A parity sequence is its bits and the query: task.length must be 0 or "
-                f"{self.bits + 1}, not {self.length}.",
+    def _check_parity(self) -> Iterator[str]:
+        if self.operands > self.bits:
+            yield (
+                f"task.operands is {self.operands}, more informative bits than the {self.bits} "
+                "bits there are."
             )
+        if self.kind == "parity":
+            if self.length not in (0, self.bits + 1):
+                yield (
+                    f"A parity sequence is its bits and the query: task.length must be 0 or "
+                    f"{self.bits + 1}, not {self.length}."
+                )
             check_space(2, self.bits)
         else:
-            require(
-                self.blocks >= 1 and self.blocks * self.bits <= 62,
-                f"A stream has 1 to 62 bits in all; task.blocks is {self.blocks} and task.bits "
-                f"{self.bits}.",
+            if self.blocks < 1 or self.blocks * self.bits > 62:
+                yield (
+                    f"A stream has 1 to 62 bits in all; task.blocks is {self.blocks} and task.bits "
+                    f"{self.bits}."
+                )
+            if self.length != 0:
+                yield "The length of a stream follows from its blocks: leave task.length at 0."
+        if self.alphabet > 2 or self.positions != "fixed" or self.distractors != "operand":
+            yield (
+                "In parity the distractors are the other bits: leave task.alphabet, "
+                "task.distractors and task.positions at their defaults."
             )
-            require(
-                self.length == 0,
-                "The length of a stream follows from its blocks: leave task.length at 0.",
+        if self.split != "plain":
+            yield (
+                "Parity is split without regard to the order of its bits: leave task.split at "
+                "plain."
             )
-        require(
-            self.alphabet in (1, 2) and self.positions == "fixed" and self.distractors == "operand",
-            "In parity the distractors are the other bits: leave task.alphabet, task.distractors "
-            "and task.positions at their defaults.",
-        )
-        require(
-            self.split == "plain",
-            "Parity is split without regard to the order of its bits: leave task.split at plain.",
-        )
 
-    def _check_sequence(self) -> None:
-        require(
-            self.kind != "division" or is_prime(self.modulus),
-            f"Division needs a prime modulus, since only then has every divisor an inverse; "
-            f"{self.modulus} is composite.",
-        )
-        require(
-            self.kind not in ("subtraction", "division", "permutation") or self.operands == 2,
-            f"{self.kind} takes 2 operands; task.operands is {self.operands}.",
-        )
-        require(
-            self.kind != "permutation" or 2 <= self.symbols <= 6,
-            f"task.symbols is {self.symbols}; 2 to 6 are possible (6 already has 720 elements).",
-        )
-        require(
-            self.kind != "custom" or ":" in self.rule,
-            f"task.rule is {self.rule!r}; a custom task needs `file.py:function` or "
-            "`module:function`.",
-        )
-        require(
-            self.length == 0 or self.length > self.operands,
-            f"task.length is {self.length}; {self.operands} operands and the query need at least "
-            f"{self.operands + 1} positions.",
-        )
+    def _check_sequence(self) -> Iterator[str]:
+        if self.kind == "division" and not is_prime(self.modulus):
+            yield (
+                "Division needs a prime modulus, since only then has every divisor an inverse; "
+                f"{self.modulus} is composite."
+            )
+        if self.kind in ("subtraction", "division", "permutation") and self.operands != 2:
+            yield f"{self.kind} takes 2 operands; task.operands is {self.operands}."
+        if self.kind == "permutation" and not 2 <= self.symbols <= 6:
+            allowed = "2 to 6 are possible (6 already has 720 elements)"
+            yield f"task.symbols is {self.symbols}; {allowed}."
+        if self.kind == "custom" and ":" not in self.rule:
+            yield (
+                f"task.rule is {self.rule!r}; a custom task needs `file.py:function` or "
+                "`module:function`."
+            )
+        if self.length and self.length <= self.operands:
+            yield (
+                f"task.length is {self.length}; {self.operands} operands and the query need at "
+                f"least {self.operands + 1} positions."
+            )
         check_space(self.values, self.operands)
-        require(
-            self.alphabet <= self.values,
-            f"task.alphabet is {self.alphabet}, larger than the vocabulary of {self.values} "
-            "operand values.",
-        )
-        require(
-            self.positions == "fixed" or self.alphabet == 1 or self.distractors == "own",
-            "With random positions and distractors that look like operands the label is not "
-            "determined by the sequence; set task.distractors to own, or task.alphabet to 1.",
-        )
+        if self.alphabet > self.values:
+            yield (
+                f"task.alphabet is {self.alphabet}, larger than the vocabulary of {self.values} "
+                "operand values."
+            )
+        if self.positions == "random" and self.alphabet > 1 and self.distractors == "operand":
+            yield (
+                "With random positions and distractors that look like operands the label is not "
+                "determined by the sequence; set task.distractors to own, or task.alphabet to 1."
+            )
 
 
 @dataclass(frozen=True)
@@ -233,10 +223,11 @@ class ModelSpec:
     """Do norms learn a gain and, LayerNorm, a bias for each dimension?"""
     norm_epsilon: float = number(1e-5, only=GENERAL, least=0)
     """Added to the variance (RMSNorm: the mean square) before its root is taken."""
-    init: InitKind = number("gaussian", only=("transformer",))
-    """Rule of the initial weights: variance 1/fan_in throughout, or PyTorch's habits (queries, keys
-    and values uniform as one packed block, positions 0.02) with truncated LeCun or Kaiming normal
-    matrices. Embeddings have variance 1/width in all."""
+    init: InitKind = number("gaussian", only=("minimal", "transformer"))
+    """Rule of the initial weights: variance 1/fan_in throughout and zero biases; what PyTorch's
+    layers draw (unit normal embeddings and positions, the rest uniform up to 1/sqrt(fan_in),
+    biases included); or embeddings of variance 1/width, queries, keys and values uniform as one
+    packed block, positions 0.02, with truncated LeCun or Kaiming normal matrices."""
     outputs: int = number(0, only=GENERAL, least=0)
     """Outputs, if there are more than classes; the others are never right. 0: as many."""
     initial_outputs: Literal["kept", "subtracted"] = number("kept", only=GENERAL)
@@ -248,40 +239,30 @@ class ModelSpec:
         names = () if self.norm else ("norm_kind", "norm_gain", "norm_epsilon")
         return dict.fromkeys(names, "norm is empty")
 
-    def check(self) -> None:
-        require(
-            self.width % self.heads == 0,
-            f"model.width is {self.width}, not a multiple of the {self.heads} heads.",
-        )
-        require(
-            (self.kind == "custom") == (":" in self.rule),
-            f"model.rule is {self.rule!r}; a custom model names its `file.py:object`.",
-        )
-        require(
-            self.readout_scale != 0,
-            "model.readout_scale is 0; every output would be 0, and nothing could be learned.",
-        )
+    def check(self) -> Iterator[str]:
+        if self.width % self.heads:
+            yield f"model.width is {self.width}, not a multiple of the {self.heads} heads."
+        if (self.kind == "custom") != (":" in self.rule):
+            yield f"model.rule is {self.rule!r}; a custom model names its `file.py:object`."
+        if self.readout_scale == 0:
+            yield "model.readout_scale is 0; every output would be 0, and nothing could be learned."
         places = self.norm.split("+") if self.norm else []
-        require(
-            set(places) <= set(NORM_PLACES),
-            f"model.norm is {self.norm!r}; it joins some of {', '.join(NORM_PLACES)} by +.",
-        )
-        require(
-            len(set(places)) == len(places)
-            and not ("attention" in places and {"query_key", "value"} & set(places)),
-            f"model.norm is {self.norm!r}; it names a place twice (attention is query_key and "
-            "value with one norm).",
-        )
-        for name in ("norm_gain", "norm_epsilon"):
-            require(
-                bool(places) or getattr(self, name) == getattr(ModelSpec, name),
-                f"model.{name} has no effect without a norm; model.norm is empty.",
+        if not set(places) <= set(NORM_PLACES):
+            yield f"model.norm is {self.norm!r}; it joins some of {', '.join(NORM_PLACES)} by +."
+        parts = {"query_key", "value"} & set(places)
+        if len(set(places)) < len(places) or ("attention" in places and parts):
+            yield (
+                f"model.norm is {self.norm!r}; it names a place twice (attention is query_key and "
+                "value with one norm)."
             )
-        require(
-            self.positions != "rotary" or (self.width // self.heads) % 2 == 0,
-            f"Rotary positions turn pairs: model.width / model.heads must be even, not "
-            f"{self.width} / {self.heads}.",
-        )
+        for name in ("norm_gain", "norm_epsilon"):
+            if not places and getattr(self, name) != getattr(ModelSpec, name):
+                yield f"model.{name} has no effect without a norm; model.norm is empty."
+        if self.positions == "rotary" and (self.width // self.heads) % 2:
+            yield (
+                f"Rotary positions turn pairs: model.width / model.heads must be even, not "
+                f"{self.width} / {self.heads}."
+            )
 
 
 @dataclass(frozen=True)
@@ -334,29 +315,27 @@ class OptimiserSpec:
             found["vector_decay"] = "weight_decay is 0"
         if self.schedule == "constant":
             found["schedule_floor"] = "schedule is constant"
-        return found | ({} if self.warmup else {"warmup_from": "warmup is 0"})
+        if self.warmup == 0:
+            found["warmup_from"] = "warmup is 0"
+        return found
 
-    def check(self) -> None:
-        require(
-            self.schedule == "cosine" or self.schedule_floor == 0,
-            "optimiser.schedule_floor has no effect on a constant rate; set optimiser.schedule to "
-            "cosine.",
-        )
-        require(
-            self.warmup > 0 or self.warmup_from == 0,
-            "optimiser.warmup_from has no effect without optimiser.warmup.",
-        )
-        require(
-            (self.kind == "ivon") == (self.sample_size > 0),
-            f"optimiser.sample_size is {self.sample_size:g}; ivon needs the number of training "
-            "examples, and nothing else does.",
-        )
+    def check(self) -> Iterator[str]:
+        if self.schedule != "cosine" and self.schedule_floor != 0:
+            yield (
+                "optimiser.schedule_floor has no effect on a constant rate; set optimiser.schedule "
+                "to cosine."
+            )
+        if self.warmup == 0 and self.warmup_from != 0:
+            yield "optimiser.warmup_from has no effect without optimiser.warmup."
+        if (self.kind == "ivon") != (self.sample_size > 0):
+            yield (
+                f"optimiser.sample_size is {self.sample_size:g}; ivon needs the number of training "
+                "examples, and nothing else does."
+            )
         shrink = self.lr * self.weight_decay
-        require(
-            0 <= shrink < 1,
-            f"optimiser.lr * optimiser.weight_decay is {shrink}; it must be at least 0 and below "
-            "1.",
-        )
+        if not 0 <= shrink < 1:
+            allowed = "it must be at least 0 and below 1"
+            yield f"optimiser.lr * optimiser.weight_decay is {shrink}; {allowed}."
 
 
 @dataclass(frozen=True)
@@ -373,7 +352,7 @@ class PriorSpec:
     """First epoch with the penalty (late start)."""
     end: int = 0
     """The strength falls linearly from `start` to zero at this epoch. 0: it stays constant."""
-    teacher: str = ""
+    teacher: str = number("", run=True)
     """Teacher only: the run (in the same store) whose final attention is the target."""
     teacher_view: Literal["example", "position"] = "example"
     """Teacher only: its attention on each example, or its average at each position."""
@@ -387,17 +366,14 @@ class PriorSpec:
             return found | dict.fromkeys(("strength", "start", "end"), "kind is none")
         return found | ({} if self.strength else dict.fromkeys(("start", "end"), "strength is 0"))
 
-    def check(self) -> None:
-        require(
-            self.end == 0 or self.end > self.start,
-            f"prior.end is {self.end}; it must be 0 (constant) or later than prior.start, "
-            f"{self.start}.",
-        )
-        require(
-            (self.kind == "custom") == (":" in self.rule),
-            f"prior.rule is {self.rule!r}; a custom prior names its `file.py:function`.",
-        )
-        check_run_name("prior.teacher", self.teacher)
+    def check(self) -> Iterator[str]:
+        if self.end != 0 and self.end <= self.start:
+            yield (
+                f"prior.end is {self.end}; it must be 0 (constant) or later than prior.start, "
+                f"{self.start}."
+            )
+        if (self.kind == "custom") != (":" in self.rule):
+            yield f"prior.rule is {self.rule!r}; a custom prior names its `file.py:function`."
 
 
 @dataclass(frozen=True)
@@ -407,7 +383,7 @@ class MaskSpec:
     kind: MaskKind = "none"
     """`magnitude` keeps the largest weights of `source`; `shuffled` permutes that mask within
     each matrix; `random` needs no source."""
-    source: str = ""
+    source: str = number("", run=True)
     """The run (in the same store) whose final weights are ranked."""
     keep: float = number(0.2, above=0, most=1)
     """Share of weights that is kept, over all matrices in scope together."""
@@ -422,17 +398,12 @@ class MaskSpec:
             return dict.fromkeys(("source", "keep", "scope", "effect"), "kind is none")
         return {"source": "kind is random"} if self.kind == "random" else {}
 
-    def check(self) -> None:
-        check_run_name("interventions.mask.source", self.source)
-        require(
-            bool(self.source) == (self.kind in ("magnitude", "shuffled")),
-            f"A {self.kind} mask {'takes no' if self.source else 'needs'} "
-            "interventions.mask.source.",
-        )
-        require(
-            self.effect == "prune" or self.kind != "none",
-            'interventions.mask.effect "norm" needs a mask whose norm it takes; set its kind.',
-        )
+    def check(self) -> Iterator[str]:
+        if bool(self.source) != (self.kind in ("magnitude", "shuffled")):
+            verb = "takes no" if self.source else "needs"
+            yield f"A {self.kind} mask {verb} interventions.mask.source."
+        if self.effect == "norm" and self.kind == "none":
+            yield 'interventions.mask.effect "norm" needs a mask whose norm it takes; set its kind.'
 
 
 @dataclass(frozen=True)
@@ -455,7 +426,7 @@ class ForkSpec:
     Its rows up to there are the parent's, and it goes on from the parent's weights and the
     optimiser's state, bit for bit."""
 
-    parent: str = ""
+    parent: str = number("", run=True)
     """The run (in the same store) that is forked. Empty: this run is no fork."""
     epoch: int = number(0, least=0)
     """Where it is forked: the epoch of one of the parent's rows."""
@@ -463,7 +434,7 @@ class ForkSpec:
     """Weights that are taken from `donor` at that epoch, with the optimiser's memory of them.
     Attention comes with the embeddings and positions it reads: query and key mean nothing without
     them. To fix what it looks at instead, set interventions.frozen_attention to teacher."""
-    donor: str = ""
+    donor: str = number("", run=True)
     """The run (in the same store) that gives them."""
 
     def idle(self) -> dict[str, str]:
@@ -471,18 +442,14 @@ class ForkSpec:
             return dict.fromkeys(("epoch", "transplant", "donor"), "parent is empty")
         return {"donor": "transplant is none"} if self.transplant == "none" else {}
 
-    def check(self) -> None:
-        check_run_name("fork.parent", self.parent)
-        check_run_name("fork.donor", self.donor)
-        require(
-            bool(self.parent) or (self.epoch == 0 and self.transplant == "none"),
-            "fork.epoch and fork.transplant have no effect without fork.parent.",
-        )
-        require(
-            bool(self.donor) == (self.transplant != "none"),
-            f"fork.transplant is {self.transplant} and fork.donor is {self.donor!r}; a transplant "
-            "names its donor, and nothing else does.",
-        )
+    def check(self) -> Iterator[str]:
+        if not self.parent and (self.epoch or self.transplant != "none"):
+            yield "fork.epoch and fork.transplant have no effect without fork.parent."
+        if bool(self.donor) != (self.transplant != "none"):
+            yield (
+                f"fork.transplant is {self.transplant} and fork.donor is {self.donor!r}; a "
+                "transplant names its donor, and nothing else does."
+            )
 
 
 @dataclass(frozen=True)
@@ -529,14 +496,6 @@ def check_space(values: int, count: int) -> None:
         count <= 63 and values**count <= 2**63,
         f"This task has {values}^{count} examples, and a sample can be drawn from at most 2^63; "
         "take fewer operands, values or bits.",
-    )
-
-
-def check_run_name(field: str, name: str) -> None:
-    """A shortened name could come to mean another run."""
-    require(
-        not name or (len(name) == 16 and set(name) <= set("0123456789abcdef")),
-        f"{field} is {name!r}; give the whole name of the run, 16 hexadecimal digits.",
     )
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from grokscope.errors import SpecError
+from grokscope.errors import SpecError, StoreError
 from grokscope.store.files import damaged, disk_sentences, read_json, write_json
 
 NOTES = "notes.json"
@@ -29,6 +30,14 @@ def read_annotation(folder: Path) -> Annotation:
     return Annotation(name, tuple(tags), note)
 
 
+def peek_annotation(folder: Path) -> Annotation:
+    """The same; empty if it cannot be read, which must not keep us from the other runs. `verify`
+    tells of it."""
+    with contextlib.suppress(StoreError):
+        return read_annotation(folder)
+    return Annotation()
+
+
 def write_annotation(
     folder: Path, name: str | None, note: str | None, add: Iterable[str], drop: Iterable[str]
 ) -> Annotation:
@@ -47,6 +56,5 @@ def write_annotation(
         old.note if note is None else note,
     )
     with disk_sentences(folder.parent):
-        data = {"name": new.name, "tags": list(new.tags), "note": new.note}
-        write_json(folder / NOTES, data, durable=True, sealed=True)
+        write_json(folder / NOTES, new._asdict(), durable=True, sealed=True)
     return new

@@ -23,7 +23,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from grokscope.errors import StoreError
+from grokscope.errors import StoreError, first_line
 
 if TYPE_CHECKING:
     import numpy as np
@@ -169,11 +169,23 @@ def _what(mode: int) -> str:
 
 
 def damaged(path: Path, error: object) -> StoreError:
-    first = str(error).splitlines()[0] if str(error) else type(error).__name__
     return StoreError(
-        f"{path} cannot be read ({first}). `grokscope verify --set-aside` moves what is damaged "
-        "out of the way; then train again."
+        f"{path} cannot be read ({first_line(error)}). `grokscope verify --set-aside` moves what "
+        "is damaged out of the way; then train again."
     )
+
+
+@contextlib.contextmanager
+def sound(path: Path, *others: type[BaseException]) -> Iterator[None]:
+    """Within, whatever a file may hold that it should not, or these errors, is a sentence."""
+    found: tuple[type[BaseException], ...] = (
+        *others,
+        *(ValueError, TypeError, KeyError, AttributeError, RecursionError, MemoryError),
+    )
+    try:
+        yield
+    except found as error:
+        raise damaged(path, error) from error
 
 
 @contextlib.contextmanager
@@ -284,15 +296,18 @@ def finite(value: Any) -> Any:
 def read_json(path: Path) -> dict[str, Any]:
     """An object. A seal is checked, and left out with the format."""
     content = read_bytes(path, MOST_JSON)
-    try:
+    with sound(path):
         data = json.loads(content, parse_constant=_refuse_constant)
-    except (ValueError, RecursionError) as error:
-        raise damaged(path, error) from error
-    if not isinstance(data, dict):
-        raise damaged(path, "not an object")
+        if not isinstance(data, dict):
+            raise ValueError("not an object")
+        return _unsealed(data, content)
+
+
+def _unsealed(data: Mapping[str, Any], content: bytes) -> dict[str, Any]:
+    """What was sealed, without its format and its seal, which must hold."""
     holds = seal_holds(content)
     if holds is False or (holds is None and "format" in data):
-        raise damaged(path, "its checksum is wrong")
+        raise ValueError("its checksum is wrong")
     return {name: value for name, value in data.items() if name not in ("format", "sha256")}
 
 
@@ -322,26 +337,20 @@ def read_arrays(path: Path, content: bytes | None = None) -> dict[str, np.ndarra
     from safetensors import SafetensorError
     from safetensors.numpy import load
 
-    try:
-        arrays = load(read_bytes(path) if content is None else content)
-    except (SafetensorError, ValueError, TypeError, KeyError, MemoryError) as error:
-        raise damaged(path, error) from error
+    content = read_bytes(path) if content is None else content
+    with sound(path, SafetensorError):
+        arrays = load(content)
     # safetensors gives them in another order each time, and random draws follow the order.
     return dict(sorted(arrays.items()))
 
 
 def read_facts(path: Path, content: bytes) -> dict[str, Any] | None:
     """What `write_arrays` wrote about the arrays; None for a file of format 1."""
-    try:
+    with sound(path):
         size = int.from_bytes(content[:8], "little")
         facts = json.loads(content[8 : 8 + size]).get("__metadata__", {})
-        holds = seal_holds(content)
-        if holds is False or (holds is None and "format" in facts):
-            raise ValueError("its checksum is wrong")
-        kept = {name: v for name, v in facts.items() if name not in ("format", "sha256")}
+        kept = _unsealed(facts, content)
         return {name: json.loads(v) for name, v in kept.items()} if facts else None
-    except (ValueError, AttributeError, RecursionError, TypeError, MemoryError) as error:
-        raise damaged(path, error) from error
 
 
 def frame_of(curve: Mapping[str, np.ndarray]) -> pl.DataFrame:
@@ -354,10 +363,25 @@ def frame_of(curve: Mapping[str, np.ndarray]) -> pl.DataFrame:
     )
 
 
+def columns_of(curve: pl.DataFrame) -> dict[str, np.ndarray]:
+    """The columns of a curve with rows as arrays: what `frame_of` was given."""
+    import numpy as np
+
+    return {
+        name: np.stack(curve[name].to_list()).astype(np.float32)
+        if curve[name].dtype.is_nested()
+        else curve[name].to_numpy()
+        for name in curve.columns
+    }
+
+
 def write_curve(path: Path, curve: Mapping[str, np.ndarray], durable: bool = False) -> str:
-    buffer = io.BytesIO()
-    frame_of(curve).write_parquet(buffer, compression="zstd", statistics=False)
-    return replace_file(path, buffer.getvalue(), durable)
+    return replace_file(path, _parquet(frame_of(curve)), durable)
+
+
+def _parquet(table: pl.DataFrame) -> bytes:
+    table.write_parquet(buffer := io.BytesIO(), compression="zstd", statistics=False)
+    return buffer.getvalue()
 
 
 def read_curve(path: Path, content: bytes | None = None) -> pl.DataFrame:
@@ -367,11 +391,9 @@ def read_curve(path: Path, content: bytes | None = None) -> pl.DataFrame:
     from grokscope.store.parquet import check_size
 
     content = read_bytes(path) if content is None else content
-    try:
+    with sound(path, pl.exceptions.PolarsError, pl.exceptions.PanicException):
         check_size(content)
         return pl.read_parquet(io.BytesIO(content))
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, ValueError) as error:
-        raise damaged(path, error) from error
 
 
 # Tables behind a checksum: what is kept so that nobody has to find it again.
@@ -380,8 +402,7 @@ SUM_BYTES = hashlib.sha256().digest_size
 
 
 def write_table(path: Path, table: pl.DataFrame, durable: bool = False) -> None:
-    table.write_parquet(buffer := io.BytesIO(), compression="zstd", statistics=False)
-    data = buffer.getvalue()
+    data = _parquet(table)
     replace_file(path, hashlib.sha256(data).digest() + data, durable)
 
 

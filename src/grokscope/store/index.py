@@ -90,12 +90,10 @@ class Index:
         """What was kept; nothing if it is damaged, or of other code than this."""
         import polars as pl
 
-        try:
+        with contextlib.suppress(StoreError, pl.exceptions.PolarsError):
             frame = read_table(self.path)
             if (frame[MADE] == _code()).all() and frame[STAMP].dtype == pl.Int64:
                 return frame.drop(MADE)
-        except (StoreError, pl.exceptions.PolarsError):
-            pass
         kinds = {"run": pl.String, STAMP: pl.Int64, WRITTEN: pl.Int64, ARM: pl.String}
         return pl.DataFrame(schema=kinds)
 
@@ -134,19 +132,15 @@ def _join(kept: pl.DataFrame, rows: list[dict[str, Any]]) -> pl.DataFrame:
 def _stamp_all(root: Path, names: Iterable[str]) -> pl.DataFrame:
     import polars as pl
 
-    found: tuple[list[Any], ...] = ([], [], [], [])
+    rows = []
     for name in names:
         paths = [f"{root}/{name}/{source}" for source in SOURCES]
         if not os.access(paths[-1], os.F_OK):  # few runs have notes, and an exception takes longer
             paths.pop()
-        looks = list(map(_look, paths))
-        values = (name, hash(tuple(looks)), looks[0][0], max(look[1] for look in looks))
-        for column, value in zip(found, values, strict=True):
-            column.append(value)
-    return pl.DataFrame(
-        dict(zip(("run", STAMP, WRITTEN, ".changed"), found, strict=True)),
-        schema={"run": pl.String, STAMP: pl.Int64, WRITTEN: pl.Int64, ".changed": pl.Int64},
-    )
+        looks = tuple(map(_look, paths))
+        rows.append((name, hash(looks), looks[0][0], max(look[1] for look in looks)))
+    kinds = {"run": pl.String, STAMP: pl.Int64, WRITTEN: pl.Int64, ".changed": pl.Int64}
+    return pl.DataFrame(rows, schema=kinds, orient="row")
 
 
 def _look(path: str) -> tuple[int, int, int, int]:

@@ -111,9 +111,7 @@ class Leases:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.mine: dict[str, Lease] = {}
-        self._seen: dict[
-            Path, tuple[object, float]
-        ] = {}  # what others' leases said, and since when
+        self._seen: dict[Path, tuple[object, float]] = {}  # what others' said, and since when
 
     def take(self, name: str) -> Lease | None:
         """A lease, or None if somebody has it."""

@@ -70,14 +70,18 @@ def new_segment(
 
 def find_commit() -> str | None:
     """Commit of the grokscope checkout in use, with a + where it has been edited."""
-    here = Path(grokscope.__file__).parent
+    commit = _ask_git("rev-parse", "--short", "HEAD")
+    edited = commit and _ask_git("status", "--porcelain", "--untracked-files=no")
+    return f"{commit}+" if edited else commit
+
+
+def _ask_git(*words: str) -> str | None:
+    """What git answers, without a lock: if we were killed while we had one (as `git describe
+    --dirty` does), the user's own git would refuse to work."""
+    here = str(Path(grokscope.__file__).parent)
+    command = ["git", "--no-optional-locks", "-C", here, *words]
     try:
-        text = subprocess.run(
-            ["git", "-C", str(here), "describe", "--always", "--dirty=+", "--exclude=*"],
-            capture_output=True,
-            text=True,
-            timeout=10,
-        )
+        text = subprocess.run(command, capture_output=True, text=True, timeout=10)
     except (OSError, subprocess.SubprocessError):
         return None
-    return text.stdout.strip() or None if text.returncode == 0 else None
+    return text.stdout.strip() if text.returncode == 0 else None

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from grokscope import parts
-from grokscope.errors import GrokscopeError, SpecError, StoreError, suggest
+from grokscope.errors import GrokscopeError, SpecError, StoreError, first_line, suggest
 from grokscope.notebook import html_table
 from grokscope.spec import RunSpec, Spec, read_spec
 from grokscope.store.annotations import Annotation, read_annotation, write_annotation
 from grokscope.store.contents import check_curve, check_outcome, check_provenance
-from grokscope.store.files import damaged, read_arrays, read_bytes, read_curve, read_json
+from grokscope.store.files import damaged, read_arrays, read_bytes, read_curve, read_json, sound
 
 if TYPE_CHECKING:
     import numpy as np
@@ -59,12 +59,12 @@ class Run:
             title, rows = f"Run {self.id} {self.status}", list(self.about.changed().items())
             rows += [(name, text) for name, text in self.annotation._asdict().items() if text]
             if self.ended:
-                outcome = self.outcome
+                final = self.final
                 rows += [(rule.name, self.when(rule.name)) for rule in self.about.events()]
-                rows += [(name, outcome["final"].get(name)) for name in SHOWN]
+                rows += [(name, final[name]) for name in SHOWN if final.get(name) is not None]
         except GrokscopeError:
             return html_table(repr(self), [])
-        return html_table(title, [row for row in rows if row[0] not in SHOWN or row[1] is not None])
+        return html_table(title, rows)
 
     @cached_property
     def about(self) -> Spec:
@@ -112,28 +112,23 @@ class Run:
     @property
     def _outcome(self) -> dict[str, Any]:
         """As it stands in its file; every other file is compared with its checksums."""
-        data = read_json(self.path / OUTCOME)
-        try:
-            check_outcome(data, tuple(rule.name for rule in self.about.events()))
-        except ValueError as error:
-            raise damaged(self.path / OUTCOME, error) from error
+        data, events = read_json(self.path / OUTCOME), self.about.events()
+        with sound(self.path / OUTCOME):
+            check_outcome(data, tuple(rule.name for rule in events))
         return data
 
     @property
     def provenance(self) -> dict[str, Any]:
         data = read_json(self.path / PROVENANCE)
-        try:
+        with sound(self.path / PROVENANCE):
             check_provenance(data)
-        except ValueError as error:
-            raise damaged(self.path / PROVENANCE, error) from error
         return data
 
     @property
     def started(self) -> str | None:
         """When its training was begun, as an ISO date and time in UTC; None if unknown."""
-        with contextlib.suppress(StoreError):
-            segments = self.provenance["segments"]
-            return segments[0].get("started") if segments else None
+        with contextlib.suppress(StoreError, IndexError):
+            return self.provenance["segments"][0].get("started")
         return None
 
     @property
@@ -147,11 +142,14 @@ class Run:
         if not self.ended and not (self.path / CURVE).exists():
             raise self._nothing_yet("rows")
         curve = read_curve(self.path / CURVE, self._content(CURVE))
-        try:
+        with sound(self.path / CURVE):
             check_curve(curve)
-        except ValueError as error:
-            raise damaged(self.path / CURVE, error) from error
         return curve.select("epoch", *(name for name in curve.columns if name != "epoch"))
+
+    @property
+    def last_epoch(self) -> int:
+        """The epoch of the last row; 0 while there is none."""
+        return int(self.curve["epoch"][-1]) if (self.path / CURVE).exists() else 0
 
     @property
     def scalars(self) -> pl.DataFrame:
@@ -209,18 +207,13 @@ class Run:
 
     def weights(self, epoch: int | None = None) -> dict[str, np.ndarray]:
         """The final weights, or those of a snapshot."""
-        name = WEIGHTS
-        if epoch is None:
-            if not self.ended:
-                raise self._nothing_yet("final weights")
-            if not self.about.problem and not (self.path / WEIGHTS).exists():
-                raise StoreError(
-                    f"Run {self.id} has no weights; Observer(keep_weights=True) keeps."
-                )
-        else:
-            name = f"{SNAPSHOTS}/{epoch:08d}.safetensors"
-            if epoch not in self.snapshots:
-                raise StoreError(f"Run {self.id} has no snapshot at epoch {epoch}.")
+        name = WEIGHTS if epoch is None else snapshot_name(epoch)
+        if epoch is not None and epoch not in self.snapshots:
+            raise StoreError(f"Run {self.id} has no snapshot at epoch {epoch}.")
+        if epoch is None and not self.ended:
+            raise self._nothing_yet("final weights")
+        if epoch is None and not self.about.problem and not (self.path / WEIGHTS).exists():
+            raise StoreError(f"Run {self.id} has no weights; Observer(keep_weights=True) keeps.")
         return read_arrays(self.path / name, self._content(name))
 
     def memory(self) -> dict[str, np.ndarray]:
@@ -251,6 +244,10 @@ class Run:
         return sorted(int(path.stem) for path in files if re.fullmatch(r"\d{8}", path.stem))
 
 
+def snapshot_name(epoch: int) -> str:
+    return f"{SNAPSHOTS}/{epoch:08d}.safetensors"
+
+
 @contextlib.contextmanager
 def as_trained(run: Run) -> Iterator[None]:
     """Within, arrays of a run are used as the lab writes them. What lies in somebody else's store
@@ -260,10 +257,9 @@ def as_trained(run: Run) -> Iterator[None]:
     except GrokscopeError:
         raise
     except (KeyError, IndexError, TypeError, ValueError) as error:
-        first = (str(error).splitlines() or [""])[0]
+        what = f"{type(error).__name__}: {first_line(error)}"
         raise StoreError(
-            f"The files of run {run.id} do not fit its spec ({type(error).__name__}: {first}); the "
-            "lab has not trained it."
+            f"The files of run {run.id} do not fit its spec ({what}); the lab has not trained it."
         ) from error
 
 

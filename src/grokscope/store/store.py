@@ -33,30 +33,13 @@ from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from grokscope.errors import GrokscopeError, LeaseLost, SpecError, StoreError, suggest
+from grokscope.errors import GrokscopeError, LeaseLost, SpecError, StoreError, first_line, suggest
 from grokscope.notebook import html_table
 from grokscope.spec import Spec
 from grokscope.store import files
-from grokscope.store.annotations import NOTES, Annotation, read_annotation
+from grokscope.store.annotations import NOTES, peek_annotation
 from grokscope.store.contents import FILE, check_provenance
 from grokscope.store.feed import Changes, Moment, find_changes
-from grokscope.store.files import (
-    FORMAT,
-    TEMPORARY,
-    checksum,
-    damaged,
-    disk_sentences,
-    frame_of,
-    make_directory,
-    read_arrays,
-    read_bytes,
-    read_facts,
-    replace_file,
-    sync_all,
-    write_arrays,
-    write_curve,
-    write_json,
-)
 from grokscope.store.index import ARM, INDEX, WRITTEN, Index, make_frame, without_bookkeeping
 from grokscope.store.leases import EXPIRY, Holder, Leases
 from grokscope.store.place import default_root
@@ -72,6 +55,7 @@ from grokscope.store.run import (
     WEIGHTS,
     Run,
     is_id,
+    snapshot_name,
 )
 
 if TYPE_CHECKING:
@@ -166,20 +150,19 @@ class Store:
     def _read_row(self, name: str) -> tuple[dict[str, Any], bool]:
         """The row of a run, checked, and whether other processes could read it as well."""
         run = self._run(name)
-        row = _table_row(run, run.outcome if run.ended else {})
-        return row, is_ours(run.about)
+        return _table_row(run), is_ours(run.about)
 
     def get(self, name: str) -> Run:
         """The run with this name, the only one that starts with it, or the one that was given it
         as a name (`Run.annotate`)."""
         if is_id(name) and (self.root / name).is_dir():
             return self._run(name)
-        found = [i for i in self.ids() if i.startswith(name)] if name else []
+        known = self.ids()
+        found = [i for i in known if i.startswith(name)] if name else []
         if name and not found:
             notes = sorted(self.root.glob(f"*/{NOTES}"))
-            found = [p.parent.name for p in notes if _annotation(p.parent).name == name]
+            found = [p.parent.name for p in notes if peek_annotation(p.parent).name == name]
         if not found:
-            known = self.ids()
             listing = f" `grokscope runs` lists all it has ({len(known)})."
             hint = suggest(name, known, listing) if known else " It is empty."
             raise StoreError(f"There is no run {name!r} in {self.root}.{hint}")
@@ -232,7 +215,7 @@ class Store:
         try:
             return pl.SQLContext(frames).execute(query, eager=True)
         except pl.exceptions.PolarsError as error:
-            words = str(error).splitlines()[0]
+            words = first_line(error)
             if isinstance(error, pl.exceptions.ColumnNotFoundError):  # it would list every column
                 name = words.partition('"')[2].partition('"')[0]
                 hint = suggest(name, table.columns, " `grokscope columns` explains all.")
@@ -263,12 +246,12 @@ class Store:
     def claim(self, name: str) -> Iterator[bool]:
         """Hold a run for this process; False if another one has it (see `holder`). What is written
         through this store meanwhile raises `LeaseLost` once somebody had to take over."""
-        with disk_sentences(self.root):
+        with files.disk_sentences(self.root):
             lease = self._leases.take(name)
         try:
             if lease is not None and lease.follows:
-                with disk_sentences(self.root):
-                    self._remove_leftovers(_leftovers(self.root / name))
+                with files.disk_sentences(self.root):
+                    _remove(_leftovers(self.root / name))
             yield lease is not None
         finally:
             if lease is not None:
@@ -290,27 +273,27 @@ class Store:
         a sentence."""
         token = files.FENCE.set(self._leases.fence(name))
         try:
-            with disk_sentences(self.root):
+            with files.disk_sentences(self.root):
                 yield
         finally:
             files.FENCE.reset(token)
 
     def _mark(self) -> None:
         """Say that this is a store."""
-        make_directory(self.root)
+        files.make_directory(self.root)
         if not self._is_marked():
-            write_json(self.root / MARKER, {"format": FORMAT}, durable=True)
+            files.write_json(self.root / MARKER, {"format": files.FORMAT}, durable=True)
 
     def begin(self, spec: Spec) -> Run:
         """The entry of a run that is about to be trained."""
         run = self._run(spec.id)
         with self._writing(run.id):
             self._mark()
-            make_directory(run.path, self.root)
+            files.make_directory(run.path, self.root)
             if (run.path / SPEC).exists() and not _is_spec_of(run):
                 self.set_aside(run.path / SPEC)
             if not (run.path / SPEC).exists():
-                write_json(run.path / SPEC, spec.to_dict())
+                files.write_json(run.path / SPEC, spec.to_dict())
         return self._run(spec.id)
 
     def save_progress(
@@ -324,17 +307,17 @@ class Store:
         there, after a power loss too. Curve and provenance lie beside it for readers. A training
         loop of the user's own keeps its `state` itself, so there the curve has to last."""
         with self._writing(run.id):
-            write_curve(run.path / CURVE, curve, durable=state is None)
-            write_json(run.path / PROVENANCE, provenance, sealed=True)
+            files.write_curve(run.path / CURVE, curve, durable=state is None)
+            files.write_json(run.path / PROVENANCE, provenance, sealed=True)
             if state is None:
                 return
             first = not (run.path / RESUME).exists()
             rows = {f"{ROWS}{name}": column for name, column in curve.items()}
-            sums = {SPEC: checksum(run.path / SPEC), **run.kept}
+            sums = {SPEC: files.checksum(run.path / SPEC), **run.kept}
             about = {"provenance": files.finite(provenance), "files": sums}
-            write_arrays(run.path / RESUME, {**state, **rows}, durable=True, about=about)
+            files.write_arrays(run.path / RESUME, {**state, **rows}, durable=True, about=about)
             if first:  # later ones replace it in place
-                sync_all([run.path / SPEC, run.path, self.root])
+                files.sync_all([run.path / SPEC, run.path, self.root])
 
     def load_progress(
         self, run: Run
@@ -344,43 +327,42 @@ class Store:
         path = run.path / RESUME
         if not path.exists():
             return None
-        content = read_bytes(path)
-        facts, state = read_facts(path, content), read_arrays(path, content)
+        content = files.read_bytes(path)
+        facts, state = files.read_facts(path, content), files.read_arrays(path, content)
         if "step" not in state or state["step"].shape != ():
-            raise damaged(path, "it is not a resume point")
+            raise files.damaged(path, "it is not a resume point")
         step = int(state["step"])
         if facts is None:  # of format 1: the curve lies beside it, and may be newer
             curve, segments = run.curve, run.provenance["segments"]
-            sums = {name: checksum(run.path / name) for name in _snapshot_names(run)}
+            names = map(snapshot_name, run.snapshots)
+            sums = {name: files.checksum(run.path / name) for name in names}
             for name in sums:  # nobody vouches for them: they must be whole, at least
-                read_arrays(run.path / name)
+                files.read_arrays(run.path / name)
         else:
-            try:
+            with files.sound(path):
                 check_provenance(facts["provenance"])
                 segments, sums = facts["provenance"]["segments"], dict(facts["files"])
-            except (ValueError, TypeError, KeyError) as error:
-                raise damaged(path, error) from error
             rows = {n.removeprefix(ROWS): a for n, a in state.items() if n.startswith(ROWS)}
             state = {n: a for n, a in state.items() if not n.startswith(ROWS)}
-            curve = frame_of(rows)
+            curve = files.frame_of(rows)
             for name, expected in sums.items():
-                if checksum(run.path / name) != expected:
-                    raise damaged(run.path / name, "its checksum is wrong")
+                if files.checksum(run.path / name) != expected:
+                    raise files.damaged(run.path / name, "its checksum is wrong")
         curve = curve.filter(curve["epoch"] <= step) if "epoch" in curve.columns else curve.clear()
         if curve.is_empty() or curve["epoch"][-1] != step:
             # A row is written at every resume point, so this one is newer than the curve: copied
             # while the run was under way, or the power went. Resuming would leave a hole.
-            raise damaged(path, f"the curve has no row at its epoch, {step}")
+            raise files.damaged(path, f"the curve has no row at its epoch, {step}")
         if lacking := _lacks_snapshot(run, sums, step):
-            raise damaged(path, f"it needs {lacking}, which was never written")
+            raise files.damaged(path, f"it needs {lacking}, which was never written")
         run.kept = {name: total for name, total in sums.items() if name != SPEC}
         return state, curve, segments
 
     def save_snapshot(self, run: Run, epoch: int, weights: Mapping[str, np.ndarray]) -> None:
         with self._writing(run.id):
-            make_directory(run.path / SNAPSHOTS, self.root)
-            name = _snapshot_name(epoch)
-            total = write_arrays(run.path / name, weights, durable=True)
+            files.make_directory(run.path / SNAPSHOTS, self.root)
+            name = snapshot_name(epoch)
+            total = files.write_arrays(run.path / name, weights, durable=True)
             files.DISK.sync(run.path / SNAPSHOTS)  # resume points will vouch for it
             run.kept[name] = total
 
@@ -396,19 +378,19 @@ class Store:
         """Everything, the outcome last: a run that has one is whole, and on the disk. The sums are
         of what was meant to be written. `weights` may be None for a model of the user's own."""
         with self._writing(run.id):
-            sums = {SPEC: checksum(run.path / SPEC), **run.kept}
-            sums[CURVE] = write_curve(run.path / CURVE, curve)
+            sums = {SPEC: files.checksum(run.path / SPEC), **run.kept}
+            sums[CURVE] = files.write_curve(run.path / CURVE, curve)
             if weights is not None:
-                sums[WEIGHTS] = write_arrays(run.path / WEIGHTS, weights)
+                sums[WEIGHTS] = files.write_arrays(run.path / WEIGHTS, weights)
             if memory is not None:
-                sums[MEMORY] = write_arrays(run.path / MEMORY, memory)
-            sums[PROVENANCE] = write_json(run.path / PROVENANCE, provenance, sealed=True)
+                sums[MEMORY] = files.write_arrays(run.path / MEMORY, memory)
+            sums[PROVENANCE] = files.write_json(run.path / PROVENANCE, provenance, sealed=True)
             folders = {(run.path / name).parent for name in sums}
             # Snapshots were synced when they were written, but by older versions not their names.
             kept = [*(run.path / name for name in sums if name not in run.kept), *folders]
             kept.append(self.root)
             ended = {**outcome, "files": sums}
-            write_json(run.path / OUTCOME, ended, durable=True, sealed=True, after=kept)
+            files.write_json(run.path / OUTCOME, ended, durable=True, sealed=True, after=kept)
             files.DISK.sync(run.path)
             files.DISK.remove(run.path / RESUME)
 
@@ -421,7 +403,7 @@ class Store:
 
     def empty_trash(self) -> None:
         """Delete what was discarded, for good."""
-        with disk_sentences(self.root):
+        with files.disk_sentences(self.root):
             shutil.rmtree(self.root / TRASH, ignore_errors=not (self.root / TRASH).exists())
 
     def receive(self, name: str, content: Mapping[str, bytes]) -> bool:
@@ -436,7 +418,9 @@ class Store:
                 self._stage(staged, content)
                 if (former := self._run(name).path).exists():
                     if (former / NOTES).exists():  # what people said of it stays
-                        replace_file(staged.path / NOTES, read_bytes(former / NOTES), durable=True)
+                        files.replace_file(
+                            staged.path / NOTES, files.read_bytes(former / NOTES), durable=True
+                        )
                     self.set_aside(former)
                 files.FENCE.get()()
                 files.DISK.rename(staged.path, self.root / name)
@@ -450,18 +434,18 @@ class Store:
         for part, data in content.items():
             if part != OUTCOME and not FILE.fullmatch(part):
                 raise StoreError(f"Run {run.id} came with {part!r}, which is no file of a run.")
-            make_directory((run.path / part).parent, self.root)
-            replace_file(run.path / part, data)
+            files.make_directory((run.path / part).parent, self.root)
+            files.replace_file(run.path / part, data)
         if (defect := self._check(run)) is not None:
             raise StoreError(f"Run {run.id} did not arrive whole: {defect.sentence}.")
-        sync_all([run.path, *run.path.rglob("*")])
+        files.sync_all([run.path, *run.path.rglob("*")])
 
     def set_aside(self, path: Path, place: str = ASIDE) -> Path:
-        """Move something out of the way, into `set-aside`, without losing it. Nothing is moved of a
-        run that somebody else has taken over meanwhile."""
+        """Move something out of the way without losing it. Nothing is moved of a run that somebody
+        else has taken over meanwhile."""
         fence = self._leases.fence(path.relative_to(self.root).parts[0])
-        with disk_sentences(self.root):
-            make_directory(self.root / place, self.root)
+        with files.disk_sentences(self.root):
+            files.make_directory(self.root / place, self.root)
             goal = self.root / place / f"{path.name}-{secrets.token_hex(3)}"
             fence()
             files.DISK.rename(path, goal)
@@ -484,7 +468,11 @@ class Store:
         marked = self._is_marked()
         if not marked and not any((self.root / name / SPEC).exists() for name in self.ids()):
             raise StoreError(f"{self.root} is no store: it has no {MARKER} and no runs.")
-        defects = self._remove_strays()
+        places = [place for name in (INDEX, LOCKS) if not (place := self.root / name).is_symlink()]
+        strays = sorted(p for place in places for p in place.glob("*") if STRAY.fullmatch(p.name))
+        defects: list[Defect] = []
+        with contextlib.suppress(OSError):  # a store that we may only read
+            defects += _remove([*_leftovers(self.root), *filter(_is_old, strays)])
         for path in sorted(self.root.iterdir()):
             known = path.name in (LOCKS, INDEX, ASIDE, TRASH, MARKER)
             if known or UNCLAIMED.match(path.name):
@@ -508,7 +496,7 @@ class Store:
                 if not mine:
                     sentence = f"{self.holder(run.id) or 'another process'} is writing it"
                     return [Defect(run.path, "partial", sentence)] if bad or defect else []
-                found = self._remove_leftovers(_leftovers(run.path))
+                found = _remove(_leftovers(run.path))
                 defect = self._check(self._run(run.id))
                 if set_aside and defect is not None and defect.kind != "partial":
                     # A damaged file makes the whole run untrustworthy.
@@ -517,34 +505,15 @@ class Store:
             found = []
         return [*found, *([defect] if defect else [])]
 
-    def _remove_leftovers(self, leftovers: Iterable[Path]) -> list[Defect]:
-        found = []
-        for path in leftovers:
-            if path.is_dir():
-                shutil.rmtree(path)
-            else:
-                files.DISK.remove(path)
-            found.append(Defect(path, "leftover", "half-written by a process that died; removed"))
-        return found
-
-    def _remove_strays(self) -> list[Defect]:
-        """What was half-written beside the runs."""
-        places = [place for name in (INDEX, LOCKS) if not (place := self.root / name).is_symlink()]
-        found = [path for place in places for path in place.glob("*") if STRAY.fullmatch(path.name)]
-        with contextlib.suppress(OSError):  # a store that we may only read
-            return self._remove_leftovers([*_leftovers(self.root), *filter(_is_old, sorted(found))])
-        return []
-
     def _is_marked(self) -> bool:
         """Does a marker say that this is a store? One of a newer version is refused."""
         try:
-            found = int(json.loads(read_bytes(self.root / MARKER, 10_000))["format"])
+            found = int(json.loads(files.read_bytes(self.root / MARKER, 10_000))["format"])
         except (StoreError, ValueError, KeyError, TypeError, RecursionError, OverflowError):
             return False  # there is none, or it is damaged
-        if found > FORMAT:
-            raise StoreError(
-                f"{self.root} has format {found}, of a newer grokscope; this one knows {FORMAT}."
-            )
+        if found > files.FORMAT:
+            of = f"{self.root} has format {found}, of a newer grokscope"
+            raise StoreError(f"{of}; this one knows {files.FORMAT}.")
         return True
 
     def _check(self, run: Run) -> Defect | None:
@@ -559,7 +528,7 @@ class Store:
             outcome = run.outcome
             sums = outcome["files"]
             for name, expected in sums.items():
-                if checksum(run.path / name) != expected:
+                if files.checksum(run.path / name) != expected:
                     return Defect(run.path / name, "damaged", "its checksum is wrong")
             lacking = _lacks_snapshot(run, sums, outcome["epochs"])
             if run.about.problem and WEIGHTS not in sums:
@@ -576,29 +545,28 @@ class Store:
     def _progress(self, run: Run) -> str:
         """How far a run came that has no outcome, and how it resumes."""
         if not run.about.problem:
-            rows = run.curve["epoch"][-1] if (run.path / CURVE).exists() else 0
-            return f"watched up to step {rows}; its training loop is under way or was interrupted"
-        done = self.load_progress(run)
-        rows = 0 if done is None else int(done[0]["step"])
-        remark = ""
-        if done is not None:
-            try:
-                whole = run.curve.head(len(done[1])).equals(done[1]) and bool(run.provenance)
-            except StoreError:
-                whole = False
+            where = f"watched up to step {run.last_epoch}"
+            return f"{where}; its training loop is under way or was interrupted"
+        epoch, remark = 0, ""
+        if (done := self.load_progress(run)) is not None:
+            state, curve, _ = done
+            epoch, whole = int(state["step"]), False
+            with contextlib.suppress(StoreError):
+                whole = run.curve.head(len(curve)).equals(curve) and bool(run.provenance)
             # The resume point has its own, so nothing is lost.
             remark = "" if whole else f", and writes a damaged {CURVE} or {PROVENANCE} anew"
         return (
-            f"under way or interrupted at epoch {rows} of {run.spec.training.epochs}; training the "
-            f"same spec again resumes it{remark}"
+            f"under way or interrupted at epoch {epoch} of {run.spec.training.epochs}; training "
+            f"the same spec again resumes it{remark}"
         )
 
     def _run(self, name: str) -> Run:
         return Run(self.root / name)
 
 
-def _table_row(run: Run, outcome: Mapping[str, Any]) -> dict[str, Any]:
-    said = _annotation(run.path)
+def _table_row(run: Run) -> dict[str, Any]:
+    outcome = run.outcome if run.ended else {}
+    said = peek_annotation(run.path)
     fields = {name.replace(".", "_"): value for name, value in run.about.effective().items()}
     shared = [(name, value) for name, value in fields.items() if name not in ("seed", "task_seed")]
     return {
@@ -616,14 +584,6 @@ def _table_row(run: Run, outcome: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _annotation(folder: Path) -> Annotation:
-    """What is said of a run. What cannot be read must not keep us from the others; `verify` tells
-    of it."""
-    with contextlib.suppress(StoreError):
-        return read_annotation(folder)
-    return Annotation()
-
-
 def is_ours(spec: Spec) -> bool:
     """Is it of a kind that every process knows, not one of the user's own?"""
     return type(spec).__module__.startswith("grokscope.spec")
@@ -637,10 +597,21 @@ def _leftovers(folder: Path) -> list[Path]:
     return sorted(
         path
         for path in found
-        if TEMPORARY.fullmatch(path.name)
+        if files.TEMPORARY.fullmatch(path.name)
         and path.is_file()
         and (not (path.parent.name == PROBES or UNCLAIMED.match(path.name)) or _is_old(path))
     )
+
+
+def _remove(leftovers: Iterable[Path]) -> list[Defect]:
+    found = []
+    for path in leftovers:
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            files.DISK.remove(path)
+        found.append(Defect(path, "leftover", "half-written by a process that died; removed"))
+    return found
 
 
 def _is_old(path: Path) -> bool:
@@ -651,25 +622,16 @@ def _is_old(path: Path) -> bool:
     return False
 
 
-def _snapshot_name(epoch: int) -> str:
-    return f"{SNAPSHOTS}/{epoch:08d}.safetensors"
-
-
 def _lacks_snapshot(run: Run, sums: Mapping[str, str], until: int) -> str:
     """The first snapshot that is due by an epoch and was not written; empty if there is none."""
     if not run.about.problem:
         return ""
     due = takewhile(lambda epoch: epoch <= until, run.about.training.snapshot_epochs())
-    names = map(_snapshot_name, due)
+    names = map(snapshot_name, due)
     return next((name for name in names if name not in sums), "")
 
 
-def _snapshot_names(run: Run) -> list[str]:
-    return [_snapshot_name(epoch) for epoch in run.snapshots]
-
-
 def _is_spec_of(run: Run) -> bool:
-    try:
+    with contextlib.suppress(GrokscopeError):
         return bool(run.about)
-    except GrokscopeError:
-        return False
+    return False

@@ -121,9 +121,9 @@ def settled(equation: EquationSpec) -> tuple[Equation, Grid]:
     return chosen, make_grid(equation.points, equation.dimensions)
 
 
-def horizon(equation: EquationSpec) -> float:
-    """T."""
-    return equation.time or (1.0 if equation.kind in ROUGH else EQUATIONS[equation.kind].time)
+def maturities(equation: EquationSpec, count: int) -> np.ndarray:  # (count,)
+    """Of rough volatility, evenly up to T, which is 1 if the spec does not say."""
+    return (equation.time or 1.0) * np.arange(1, count + 1) / count
 
 
 # Initial conditions
@@ -176,8 +176,7 @@ def simulate(equation: EquationSpec, key: jax.Array, coefficients: Any, noises: 
 @partial(jax.jit, static_argnames=("equation", "noises"))
 def _simulate_torus(equation: EquationSpec, key: Any, coefficients: Any, noises: int) -> jax.Array:
     chosen = settled(equation)[0]
-    start = evaluate_conditions(equation, coefficients)
-    start = jnp.repeat(start[:, None], noises, axis=1)
+    start = jnp.repeat(evaluate_conditions(equation, coefficients)[:, None], noises, axis=1)
     size = chosen.time / chosen.steps
     advance = stepper(equation, size)
 
@@ -212,9 +211,7 @@ def stepper(equation: EquationSpec, size: float) -> Callable[[Any, Any], Any]:
     if chosen.implicit:
         keep = push = spread = 1 / (1 + decay)
     else:
-        keep, safe = np.exp(-decay), np.where(decay > 0, decay, 1.0)
-        push = np.where(decay > 0, -np.expm1(-safe) / safe, 1.0)
-        spread = np.sqrt(np.where(decay > 0, -np.expm1(-2 * safe) / (2 * safe), 1.0))
+        keep, push, spread = np.exp(-decay), _faded(decay), np.sqrt(_faded(2 * decay))
     share = equation.multiplicative
 
     def advance(field: Any, increment: Any) -> Any:
@@ -226,17 +223,19 @@ def stepper(equation: EquationSpec, size: float) -> Callable[[Any, Any], Any]:
     return advance
 
 
+def _faded(decay: np.ndarray) -> np.ndarray:
+    """(1 - exp(-a)) / a, which is 1 at 0: the mean of exp(-a s) for s from 0 to 1."""
+    safe = np.where(decay > 0, decay, 1.0)
+    return np.where(decay > 0, -np.expm1(-safe) / safe, 1.0)
+
+
 def _simulate_rough(equation: EquationSpec, key: Any, coefficients: Any, noises: int) -> jax.Array:
-    price = equation.kind == "log_price"
-    times = equation.points * (REFINED if price else 1)
-    root = jnp.asarray(_volterra_root(times, equation.hurst, horizon(equation), price))
-    kept = REFINED if price else 1
-    fine = EquationSpec(kind=equation.kind, points=times)
-    curves = evaluate_conditions(fine, coefficients)  # (U, times)
-    variance = ETA**2 * (horizon(equation) * np.arange(1, times + 1) / times) ** (
-        2 * equation.hurst
-    )
-    return _draw_rough(key, root, curves, jnp.asarray(variance), noises, kept, horizon(equation))
+    kept, time = REFINED if equation.kind == "log_price" else 1, equation.time or 1.0
+    times = equation.points * kept
+    root = jnp.asarray(_volterra_root(times, equation.hurst, time, kept > 1))
+    curves = evaluate_conditions(EquationSpec(equation.kind, points=times), coefficients)
+    variance = ETA**2 * maturities(equation, times) ** (2 * equation.hurst)
+    return _draw_rough(key, root, curves, jnp.asarray(variance), noises, kept, time)
 
 
 @partial(jax.jit, static_argnames=("noises", "kept"))
@@ -251,10 +250,8 @@ def _draw_rough(
     if kept == 1:
         return log_variance
     # The price moves with the variance at the beginning of a step: S stays a martingale.
-    before = jnp.concatenate(
-        [jnp.broadcast_to(curves[:, None, :1], (count, noises, 1)), log_variance[..., :-1]], -1
-    )
-    before = jnp.exp(before)
+    start = jnp.broadcast_to(curves[:, None, :1], (count, noises, 1))
+    before = jnp.exp(jnp.concatenate([start, log_variance[..., :-1]], -1))
     size = time / times
     other = jax.random.normal(second, before.shape) * jnp.sqrt(size)
     moves = RHO * drawn[..., times:] + jnp.sqrt(1 - RHO**2) * other
@@ -298,22 +295,19 @@ def known_law(equation: EquationSpec, coefficients: Any) -> tuple[np.ndarray, np
     sigma^2 q_0 T for k = 0. Log-variance: see the head of the file."""
     start = np.asarray(evaluate_conditions(equation, coefficients), float)
     if equation.kind == "log_variance":
-        times = horizon(equation) * np.arange(1, equation.points + 1) / equation.points
+        times = maturities(equation, equation.points)
         lowered = start - ETA**2 * times ** (2 * equation.hurst) / 2
         return lowered, ETA**2 * volterra_covariance(times, equation.hurst)
     if equation.kind != "heat" or equation.multiplicative:
         return None
-    grid = make_grid(equation.points, equation.dimensions)
     rate, gamma = heat_variances(equation)
-    axes = grid.axes
-    mean = np.fft.irfftn(
-        np.fft.rfftn(start, axes=axes) * np.exp(-rate), s=start.shape[1:], axes=axes
-    )
-    cells = grid.points ** len(axes)
-    row = np.fft.irfftn(gamma * cells, s=start.shape[1:], axes=axes)  # covariance with the origin
-    index = np.stack(np.unravel_index(np.arange(cells), row.shape))  # (dimensions, N)
-    apart = (index[:, :, None] - index[:, None, :]) % grid.points
-    return mean.reshape(len(mean), -1), row[tuple(apart)]
+    shape, axes = start.shape[1:], tuple(range(1, start.ndim))
+    faded = np.fft.rfftn(start, axes=axes) * np.exp(-rate)
+    mean = np.fft.irfftn(faded, s=shape, axes=axes).reshape(len(start), -1)
+    row = np.fft.irfftn(gamma * mean.shape[1], s=shape, axes=range(len(shape)))  # with the origin
+    index = np.indices(shape).reshape(len(shape), -1)  # (dimensions, N)
+    apart = (index[:, :, None] - index[:, None, :]) % equation.points
+    return mean, row[tuple(apart)]
 
 
 def heat_variances(equation: EquationSpec) -> tuple[np.ndarray, np.ndarray]:
@@ -322,7 +316,5 @@ def heat_variances(equation: EquationSpec) -> tuple[np.ndarray, np.ndarray]:
         raise SpecError(f"Only the heat equation has variances by mode, not {equation.kind}.")
     chosen, grid = settled(equation)
     rate = chosen.diffusion * (2 * np.pi) ** 2 * grid.squared * chosen.time
-    safe = np.where(rate > 0, rate, 1.0)
-    share = np.where(rate > 0, -np.expm1(-2 * safe) / (2 * safe), 1.0)
     weights = noise_weights(equation, chosen, grid)
-    return rate, chosen.noise**2 * weights * chosen.time * share
+    return rate, chosen.noise**2 * weights * chosen.time * _faded(2 * rate)

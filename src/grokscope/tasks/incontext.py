@@ -35,7 +35,7 @@ class Maps:
 def build_maps(task: MapsSpec, seed: int) -> Maps:
     """Pure: the same spec and seed give the same split."""
     rng = np.random.default_rng([task.seed if task.seed >= 0 else seed, 0])
-    every = _grid(task.modulus)
+    every = grid(task.modulus)
     seen = complete_parallelograms(task.modulus, task.tasks, rng)
     known = {tuple(each) for each in seen}
     unseen = np.array([each for each in every if tuple(each) not in known], np.int32)
@@ -100,5 +100,6 @@ def add_noise(
     return noisy
 
 
-def _grid(modulus: int) -> np.ndarray:  # (p^2, 2)
+def grid(modulus: int) -> np.ndarray:  # (p^2, 2)
+    """All tasks, or all pairs."""
     return np.stack(np.divmod(np.arange(modulus**2), modulus), axis=-1).astype(np.int32)

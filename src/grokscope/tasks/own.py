@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -53,8 +54,6 @@ def data_task(
 
 def pin_data(task: TaskSpec) -> TaskSpec:
     """The task with the fingerprint of its file."""
-    from dataclasses import replace
-
     try:
         if Path(task.source).exists() and not Path(task.source).is_file():
             raise SpecError(f"The data file {task.source} is not a file.")

@@ -6,20 +6,15 @@ n examples, T positions, k operands.
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import numpy as np
 
 from grokscope.errors import SpecError
 from grokscope.parts import load_function
-from grokscope.spec.sections import TaskSpec, check_space, is_prime
+from grokscope.spec.sections import PARITIES, TaskSpec, check_space, is_prime
 from grokscope.tasks.data import TaskData
-from grokscope.tasks.rules import (
-    BUILT_IN,
-    call_rule,
-    pin_rule,
-    primitive_root_cycle,
-    unravel,
-)
+from grokscope.tasks.rules import BUILT_IN, call_rule, pin_rule, primitive_root_cycle, unravel
 
 MOST_EXAMPLES = 2_000_000
 
@@ -43,7 +38,9 @@ def build_sequences(task: TaskSpec, seed: int) -> TaskData:
     tokens, vocabulary = _fill(task, operands, positions, length, values, noise)
     labels = label_operands(task, operands)
     classes = int(labels.max()) + 1 if task.kind == "custom" else values
-    return _assemble(task, tokens, vocabulary, operands, positions, labels, classes, seed)
+    oracle = _point_at(positions, tokens.shape)
+    parts = {"oracle": oracle, "vocabulary": vocabulary, "classes": classes}
+    return _assemble(task, seed, operands, tokens, labels, **parts)
 
 
 def build_parity(task: TaskSpec, seed: int) -> TaskData:
@@ -53,34 +50,9 @@ def build_parity(task: TaskSpec, seed: int) -> TaskData:
     positions = np.tile(_spread(task.operands, task.bits), (len(bits), 1))
     operands = np.take_along_axis(bits, positions, axis=1)
     tokens = np.concatenate([bits, np.full((len(bits), 1), 2)], axis=1)
-    return _assemble(task, tokens, 3, operands, positions, label_operands(task, operands), 2, seed)
-
-
-def _assemble(
-    task: TaskSpec,
-    tokens: np.ndarray,
-    vocabulary: int,
-    operands: np.ndarray,
-    positions: np.ndarray,
-    labels: np.ndarray,
-    classes: int,
-    seed: int,
-) -> TaskData:
-    oracle = np.zeros(tokens.shape, np.float32)
-    np.put_along_axis(oracle, positions, np.float32(1 / task.operands), axis=1)
-    train, test = _split(task, operands, seed)
-    return TaskData(
-        tokens=tokens.astype(np.int32),
-        labels=labels.astype(np.int32),
-        oracle=oracle,
-        operands=operands.astype(np.int32),
-        train=train,
-        test=test,
-        mirrored=_find_mirrored(task, operands, train, test),
-        vocabulary=vocabulary,
-        classes=classes,
-        cycle=_cycle(task),
-    )
+    labels, oracle = label_operands(task, operands), _point_at(positions, tokens.shape)
+    parts = {"oracle": oracle, "vocabulary": 3, "classes": 2}
+    return _assemble(task, seed, operands, tokens, labels, **parts)
 
 
 def build_stream(task: TaskSpec, seed: int) -> TaskData:
@@ -98,19 +70,36 @@ def build_stream(task: TaskSpec, seed: int) -> TaskData:
     oracle = np.zeros((len(tokens), blocks, tokens.shape[1]), np.float32)
     for block, begin in enumerate(begins):
         oracle[:, block, begin + informative] = 1 / k
+    asked = tuple(int(begin) + bits - 1 for begin in begins)
+    parts = {"oracle": oracle, "vocabulary": 2, "classes": 2, "determined": asked}
+    return _assemble(task, seed, operands, tokens, labels, **parts)
+
+
+def _point_at(positions: np.ndarray, shape: tuple[int, int]) -> np.ndarray:  # (n, k) -> (n, T)
+    """1/k on the positions."""
+    oracle = np.zeros(shape, np.float32)
+    np.put_along_axis(oracle, positions, np.float32(1 / positions.shape[1]), axis=1)
+    return oracle
+
+
+def _assemble(
+    task: TaskSpec,
+    seed: int,
+    operands: np.ndarray,  # (n, k), in a stream (n, J, k)
+    tokens: np.ndarray,
+    labels: np.ndarray,
+    **parts: Any,
+) -> TaskData:
     train, test = _split(task, operands, seed)
     return TaskData(
         tokens=tokens.astype(np.int32),
         labels=labels.astype(np.int32),
-        oracle=oracle,
-        operands=operands.reshape(len(tokens), -1).astype(np.int32),
+        operands=operands.reshape(len(operands), -1).astype(np.int32),
         train=train,
         test=test,
-        mirrored=np.zeros(len(test), dtype=bool),
-        vocabulary=2,
-        classes=2,
-        cycle=np.array([], dtype=np.int64),
-        determined=tuple(int(begin) + bits - 1 for begin in begins),
+        mirrored=_find_mirrored(task, operands, train, test),
+        cycle=_cycle(task),
+        **parts,
     )
 
 
@@ -213,7 +202,7 @@ def _split(task: TaskSpec, operands: np.ndarray, seed: int) -> tuple[np.ndarray,
         first = n - int(n * (1 - task.train_fraction))
         return np.sort(shuffled[:first]), np.sort(shuffled[first:])
     order = rng.permutation(n)
-    if task.split == "plain" or task.kind in ("parity", "parity_stream"):
+    if task.split == "plain" or task.kind in PARITIES:
         return np.sort(order[:wanted]), np.sort(order[wanted:])
     orbit = _orbits(task, operands)
     _, orbit, sizes = np.unique(orbit, return_inverse=True, return_counts=True)
@@ -232,7 +221,7 @@ def _split(task: TaskSpec, operands: np.ndarray, seed: int) -> tuple[np.ndarray,
 def _find_mirrored(
     task: TaskSpec, operands: np.ndarray, train: np.ndarray, test: np.ndarray
 ) -> np.ndarray:  # (n_test,) bool
-    if task.kind == "parity" or task.operands == 1:
+    if task.kind in PARITIES or task.operands == 1:
         return np.zeros(len(test), dtype=bool)
     orbit = _orbits(task, operands)
     return np.isin(orbit[test], orbit[train])

@@ -46,9 +46,12 @@ def test_laplace_narrows_with_more_examples(runs, sequences):
     few, many = uncertainty(size=10.0), uncertainty(size=1e6)
     assert 0 < many < few
     assert uncertainty(size=10.0, control=True) > 0
-    layer = posteriors.fit_laplace(runs[0], fitted_on, size=1e12)
-    assert layer.variance.max() <= 10 + 1e-6  # the prior's at decay 0.1, where data say nothing
-    np.testing.assert_allclose(layer.mean, runs[0].weights()["embedding"])
+    heads = posteriors.laplace(runs[0], fitted_on, draws=4000, size=1e12).heads
+    # The prior's variance at decay 0.1 where data say nothing, nearly none where they do.
+    widest = np.linalg.eigvalsh(np.cov(heads.reshape(4000, -1).T))
+    assert widest[0] < 1e-6
+    assert widest[-1] == pytest.approx(10, rel=0.3)
+    np.testing.assert_allclose(heads.mean(axis=0), runs[0].weights()["embedding"], atol=0.3)
 
 
 def test_ivon_s_draws_have_its_variance(runs, sequences):

@@ -21,8 +21,15 @@ from grokscope.pages.paper import render_markdown
 from grokscope.papers import find_paper
 from grokscope.papers.epistemic_icl import comparison, quantities, theory_page
 from grokscope.papers.epistemic_icl.decay import SHRUNK, decay_arms
-from grokscope.papers.epistemic_icl.judgements import AlarmLead, lead_of
-from grokscope.papers.epistemic_icl.settings import ADAMW, BOTH, FEW_ADAMW, FEW_IVON, IVON
+from grokscope.papers.epistemic_icl.judgements import AlarmLead, OverArms, lead_of
+from grokscope.papers.epistemic_icl.settings import (
+    ADAMW,
+    BOTH,
+    FEW_ADAMW,
+    FEW_IVON,
+    IVON,
+    by_ivon,
+)
 from grokscope.problems.incontext import build
 from small_incontext import IVON as BY_IVON
 from small_incontext import SMALL
@@ -56,29 +63,38 @@ def test_paper_scale_is_the_paper_s():
 
 
 def test_both_methods_shrink_alike():
-    (setting,) = STUDIES[0].settings("laptop")
+    setting, longer = STUDIES[0].settings("laptop")
     arms = decay_arms(setting, 0)
     plain, ivon = arms[ADAMW].optimiser, arms[SHRUNK].optimiser
     assert ivon.lr * ivon.weight_decay == pytest.approx(plain.lr * plain.weight_decay)
     steps = arms[IVON].training.epochs
     assert (1 - arms[IVON].optimiser.beta2) * steps == pytest.approx(2)
     (paper,) = STUDIES[0].settings("paper")
-    of_paper = STUDIES[0].arms(paper, 0)[IVON].optimiser
+    of_paper, of_longer = (STUDIES[0].arms(s, 0)[IVON].optimiser for s in (paper, longer))
     assert (of_paper.beta2, of_paper.warmup) == (pytest.approx(0.99999), 2000)
+    assert of_paper.clip_radius == pytest.approx(0.001)
+    assert ivon.clip_radius == pytest.approx(0.001 * 0.002 / 0.00015)
+    assert of_longer.clip_radius == 0.02
 
 
 def test_arms_that_were_not_run_have_no_numbers():
     decay = next(study for study in STUDIES if study.name == "decay")
     (setting,) = decay.settings("laptop")
-    ended = {"status": "finished", "grokked": 90, "ood_val_final_accuracy": 0.5}
+    ended = {
+        "status": "finished",
+        "grokked": 90,
+        "carried": None,
+        "ood_val_final_accuracy": 0.5,
+    }
+    failed = {**ended, "status": "failed", "ood_val_final_accuracy": None}  # does not count
     arms = {
-        name: ArmRuns(name, (spec,) * 2, (ended, None) if name == ADAMW else (None, None))
+        name: ArmRuns(name, (spec,) * 2, (ended, failed) if name == ADAMW else (None, None))
         for name, spec in decay_arms(setting, 0).items()
     }
     evidence = Evidence(decay, "laptop", {"many tasks": Sample(setting, arms)}, pl.DataFrame())
     first, *others = decay.table(evidence).rows
     assert first[2:5] == ("1 of 1", "0 of 1", "0.50")
-    assert len(others) == 3
+    assert len(others) == len(arms) - 1
     assert all(set(row[2:]) == {"not run"} for row in others)
 
 
@@ -213,13 +229,12 @@ def test_the_alarm_is_judged():
         assert test.judge(unknown).ruling == "not run"
     evidence = Evidence(STUDIES[-1], "laptop", {"many tasks": sample}, pl.DataFrame())
     (eu, norm) = STUDIES[-1].table(evidence).rows  # of other signals nothing is known
-    assert eu == ("EU", "0.50 (0.45 to 0.60)", "0 of 5", "50", "never")
-    assert norm[1:] == ("0.10 (0.05 to 0.15)", "0 of 5", "90", "never")
+    assert eu == ("many tasks", "EU", "0.50 (0.45 to 0.60)", "0 of 5", "50", "never")
+    assert norm[2:] == ("0.10 (0.05 to 0.15)", "0 of 5", "90", "never")
 
 
-def test_runs_are_read_and_drawn(finished, monkeypatch):
+def test_runs_are_read_and_drawn(finished):
     """From two tiny runs to the page, with the optimum in every figure that sweeps."""
-    monkeypatch.setattr(quantities.posteriors, "DRAWS", 8)
     paper = find_paper("epistemic-icl")
     specs = {ADAMW: SMALL, IVON: BY_IVON, FEW_ADAMW: SMALL, FEW_IVON: BY_IVON}
     setting = Setting("laptop", "many tasks", SMALL)
@@ -284,8 +299,8 @@ def test_the_optimum_answers_the_same_questions():
 def test_the_theory_needs_no_runs(tmp_path, monkeypatch):
     """`reproduce epistemic-icl theory` computes its tables whenever it is asked, and the committed
     page is what the committed tables give."""
-    few = partial(theory_page.audit.audit_delays, theory_page.audit.RATIOS, 200)
-    monkeypatch.setattr(theory_page.audit, "audit_delays", few)
+    few = partial(theory_page.audit_delays, nodes=200)
+    monkeypatch.setattr(theory_page, "audit_delays", few)
     arguments = ["--results", str(tmp_path), "--docs", str(tmp_path), "--store", str(tmp_path)]
     with pytest.raises(SystemExit) as ended:
         main(["reproduce", "epistemic-icl", "theory", "--quiet", *arguments])
@@ -296,3 +311,24 @@ def test_the_theory_needs_no_runs(tmp_path, monkeypatch):
     frames, about = read_frames(ROOT / "results" / "epistemic-icl-theory")
     text, _ = theory_page.render(frames, about)
     assert (ROOT / "docs" / "epistemic-icl-theory.md").read_text() == text
+
+
+def test_there_is_no_lead_where_there_is_no_wait():
+    """Accuracy may have half of its final value in the first row, at step 0."""
+    assert quantities._lead(5.0, 0.0) is None
+    assert quantities._lead(5.0, 20.0) == 0.75
+    assert quantities._lead(None, 20.0) == -1
+
+
+def test_failed_runs_are_in_no_comparison_of_methods():
+    """Whatever their last rows say; without any number there is nothing to compare."""
+
+    def compare(status):
+        rows = ({"status": status, "ood_val_final_accuracy": 0.5},) * 3
+        specs = {ADAMW: SMALL, IVON: by_ivon(SMALL)}
+        arms = {name: ArmRuns(name, (spec,) * 3, rows) for name, spec in specs.items()}
+        seen = Sample(Setting("laptop", "many tasks", SMALL), arms)
+        return OverArms("ood_val_final_accuracy", "accuracy", low=-0.1).judge(seen)
+
+    assert compare("finished").estimate.value == 0
+    assert compare("failed").ruling == "untestable"

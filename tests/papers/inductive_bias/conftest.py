@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from grokscope import models
-from grokscope.papers.inductive_bias.settings import base, with_norm
+from grokscope.papers.inductive_bias.places import with_norm
+from grokscope.papers.inductive_bias.settings import base
 from grokscope.tasks import build_task
 
 SMALL = {
@@ -31,8 +32,8 @@ draw = jax.jit(models.init, static_argnums=1)
 def small():
     """`small("M")`: what a probe needs of a run, with weights drawn and shaken."""
 
-    def make(place: str, kind: str = "layer", **changes):
-        spec = base("smoke", **{**SMALL, **with_norm(place, kind), **changes})
+    def make(place: str, **changes):
+        spec = base("smoke", **{**SMALL, **with_norm(place), **changes})
         data = build_task(spec.task, spec.seed)
         shape = models.shape_of(spec.model, data)
         rng = np.random.default_rng(7)

@@ -15,7 +15,7 @@ from torch import nn
 from grokscope import models
 from grokscope.models.layers import normalise
 from grokscope.papers.inductive_bias import probes
-from grokscope.papers.inductive_bias.settings import PLACES
+from grokscope.papers.inductive_bias.places import PLACES
 from grokscope.problems.routing import cross_entropy
 
 F = torch.nn.functional
@@ -96,7 +96,7 @@ CASES = [(place, "layer") for place in PLACES] + [("M", "rms"), ("M+A*", "rms")]
 
 @pytest.mark.parametrize(("place", "kind"), CASES)
 def test_loss_and_gradients(small, place, kind):
-    run = small(place, kind)
+    run = small(place, **{"model.norm_kind": kind})
     norm = nn.LayerNorm if kind == "layer" else nn.RMSNorm
     weights, (tokens, labels) = run.weights(100), tokens_of(run)
     theirs = Reference(run, norm).load(run, weights)

@@ -157,7 +157,7 @@ def test_squared_error(tmp_path):
     [
         ({"model.norm": "everywhere"}, "attention, query_key, value, mlp, post, final"),
         ({"model.readout_scale": 0.0}, "nothing could be learned"),
-        ({"model.init": "orthogonal"}, "gaussian, lecun, kaiming"),
+        ({"model.init": "orthogonal"}, "gaussian, pytorch, lecun, kaiming"),
         ({"task.split": "sorted"}, "plain, mirror, python"),
         ({"model.loss": "hinge"}, "cross_entropy, squared"),
         ({"task.kind": "division", "task.modulus": 21, "task.alphabet": 21}, "prime"),

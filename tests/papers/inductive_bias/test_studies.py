@@ -13,7 +13,8 @@ from grokscope.claims.studies import Claim, Setting, plan
 from grokscope.papers.inductive_bias import placement, quantities, side_by_side
 from grokscope.papers.inductive_bias.judgements import Association, HelpsMore, Slope
 from grokscope.papers.inductive_bias.paper import PAPER
-from grokscope.papers.inductive_bias.settings import SEEDS, base, with_norm
+from grokscope.papers.inductive_bias.places import with_norm
+from grokscope.papers.inductive_bias.settings import SEEDS, base
 
 X, Y = Event("x", "do x", "x"), Event("y", "do y", "y")
 

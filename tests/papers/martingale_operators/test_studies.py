@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import polars as pl
 import pytest
 
-from grokscope.claims.evidence import ArmRuns, Sample
+from grokscope.claims.evidence import ArmRuns, Evidence, Sample
 from grokscope.claims.studies import Setting
-from grokscope.papers.martingale_operators import delay, evaluation, grids, small_noise
-from grokscope.papers.martingale_operators.settings import Fixed, Ratio, Slope, typical
+from grokscope.papers.martingale_operators import delay, evaluation, figures, small_noise
+from grokscope.papers.martingale_operators.judgements import Fixed, Growth, Ratio, Slope, middle
 from grokscope.spec.equations import EquationSpec, FieldSpec
 from grokscope.tasks import fields
 
@@ -29,10 +31,10 @@ def sample(**arms):  # columns of each arm, a value per seed
 def test_stability_of_a_curve():
     spread = [0.5, 30.0, *[8.0] * 14, 4.0, 3.0, 3.0, 2.5, 2.0]
     curve = pl.DataFrame({"train_loss": [4e4, *[-1.0] * 20], "spread_error": spread})
-    found = small_noise.read_stability(curve)
+    found = small_noise.summarise(SimpleNamespace(curve=curve))
     assert found == {"start_loss": 4e4, "largest_spread": 30.0, "unfinished": 2.0}
     settled = curve.with_columns(spread_error=pl.lit(0.1))
-    assert small_noise.read_stability(settled)["unfinished"] == 1
+    assert small_noise.summarise(SimpleNamespace(curve=settled))["unfinished"] == 1
 
 
 def test_delays_of_a_curve():
@@ -45,7 +47,9 @@ def test_delays_of_a_curve():
             "test_loss": [9.0, 1.0, -1.0, -0.9, -0.5],
         }
     )
-    found = delay.read_delays(curve)
+    outcome = {"fitted": {"epoch": 30}, "generalised": {"epoch": 60}}
+    found = delay.summarise(SimpleNamespace(curve=curve, outcome=outcome))
+    assert found["delay"] == 2
     assert [found[c] for c in delay.THRESHOLDS] == [2.0, 1.5, None]
     assert found["rebound"] == pytest.approx(1.25)
     assert found["spread_rebound"] == pytest.approx(1.5)
@@ -79,6 +83,7 @@ def test_numbers_without_chance():
         "larger than claimed"
     )
     assert Fixed("a", "w2", "", low=3.5).judge(seen).ruling == "inconclusive"
+    assert Fixed("a", "w2", "", low=3.2, high=3.8).judge(seen).ruling == "inconclusive"
     assert Fixed("a", "absent", "", low=0.0).judge(seen).ruling == "untestable"
     assert not Fixed("a", "w2", "", regimes=("φ⁴",)).needs(seen)
 
@@ -86,10 +91,15 @@ def test_numbers_without_chance():
 def test_the_floor_stands_beside_distances():
     columns = {"dirac_w2": [1.0] * 5, "w2": [0.1] * 5, "floor_w2": [0.05] * 5, "law_ms": [3.0] * 5}
     seen = sample(a=columns)
-    assert "sampling floor 0.05" in Ratio("a", "dirac_w2", "w2", "").judge(seen).remark
-    assert "floor" not in Ratio("a", "law_ms", "law_ms", "").judge(seen).remark
-    assert "sampling" not in Ratio("a", "w2", "floor_w2", "").judge(seen).remark
-    assert typical(seen.arms["a"], "dirac_w2", "w2") == pytest.approx(10)
+    assert "sampling floor 0.05" in Ratio("a", "dirac_w2", "", over="w2").judge(seen).remark
+    assert "floor" not in Ratio("a", "law_ms", "").judge(seen).remark
+    assert "sampling" not in Ratio("a", "w2", "", over="floor_w2").judge(seen).remark
+    assert middle(seen.arms["a"], "dirac_w2", "w2") == pytest.approx(10)
+
+
+def test_a_ratio_of_numbers_that_no_run_has_is_untestable():
+    found = Ratio("a", "w2", "", over="floor_w2").judge(sample(a={"w2": [math.nan] * 5}))
+    assert found.ruling == "untestable"
 
 
 def test_the_slope_is_the_exponent():
@@ -108,7 +118,30 @@ def test_growth_has_the_unit_of_the_training_grid():
     """An error that stays, while the truth's deviation doubles, does not shrink."""
     columns = {"mean_error_1x": 0.2, "mean_error_4x": 0.1, "deviation_1x": 1.0, "deviation_4x": 2.0}
     seen = sample(diagonal={c: [v] * 5 for c, v in columns.items()})
-    found = grids.Growth("mean_error", "growth").judge(seen)
+    found = Growth("mean_error", "growth").judge(seen)
     assert found.estimate.value == pytest.approx(0)
     assert found.ruling == "supported"
-    assert math.isinf(grids.Growth("mean_error", "growth").interest[0])
+    assert math.isinf(Growth("mean_error", "growth").interest[0])
+
+
+def test_a_law_keeps_its_colour_where_another_is_missing():
+    """The joint arm has no runs: what comes after it must not take its colour."""
+    laws = {f"{prefix}w2": [0.1] * 5 for prefix in ("", "global_", "constant_", "floor_")}
+    seen = sample(diagonal={"dirac_w2": [1.0] * 5, **laws}, joint={"dirac_w2": [math.nan] * 5})
+    (panel,) = figures._factors(seen)
+    scale = panel.chart.to_dict()["layer"][-1]["encoding"]["color"]["scale"]
+    colours = dict(zip(scale["domain"], scale["range"], strict=True))
+    assert colours == {name: figures.LAWS[name][2] for name in colours}
+    assert "operator, joint" not in colours
+    assert "B1, one deviation" in colours
+
+
+def test_the_table_of_delays_shows_what_there_is():
+    """A run that every arm still lacks does not hide the others."""
+    seen = sample(few={"delay": [2.0, 3.0, 4.0]})
+    arm = replace(seen.arms["few"], rows=(*seen.arms["few"].rows[:2], None))
+    part = replace(seen, arms={"few": arm})
+    table = delay.tabulate(Evidence(delay.STUDY, "laptop", {"few": part}, pl.DataFrame()))
+    assert table.rows == (("few", "2.5 (2 of 3)", *["– (0 of 3)"] * 3),)
+    none = replace(seen, arms={"few": replace(arm, rows=(None,) * 3)})
+    assert delay.tabulate(Evidence(delay.STUDY, "laptop", {"few": none}, pl.DataFrame())) is None

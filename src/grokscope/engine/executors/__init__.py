@@ -11,8 +11,7 @@ from inspect import signature
 from typing import Protocol
 
 from grokscope.engine.events import Sink
-from grokscope.engine.executors.here import InProcess
-from grokscope.engine.executors.processes import LocalProcesses
+from grokscope.engine.executors.processes import InProcess, LocalProcesses
 from grokscope.engine.executors.ray import Ray
 from grokscope.engine.executors.slurm import Slurm
 from grokscope.engine.orders import Order

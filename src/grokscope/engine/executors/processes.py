@@ -20,10 +20,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from grokscope.engine.events import DONE, TIRED, Event, Sink
-from grokscope.engine.orders import Order, read_specs, refusal
+from grokscope.engine.orders import Order, carry_out, read_specs, refusal
 from grokscope.errors import GrokscopeError, TrainingError, named_error
 from grokscope.store import Store
-from grokscope.store.provenance import count_cores, share_cores
+from grokscope.store.provenance import count_cores, count_threads, share_cores
 
 STOP_SECONDS = 1.0  # until a worker that was told to stop is killed
 MOST_DEATHS = 2  # of workers by the same run, or one after the other before they have a run
@@ -137,6 +137,20 @@ class LocalProcesses:
         worker = Worker(process, index, lines)
         threading.Thread(target=_forward, args=(worker,), daemon=True).start()
         return worker
+
+
+class InProcess:
+    """Everything in this process."""
+
+    @property
+    def threads(self) -> int:
+        return count_threads()
+
+    def with_threads(self, threads: int) -> LocalProcesses:
+        return LocalProcesses(1).with_threads(threads)
+
+    def execute(self, order: Order, sink: Sink) -> None:
+        carry_out(order, sink)
 
 
 def _held(store: Store, name: str, worker: Worker) -> bool:

@@ -15,14 +15,14 @@ import secrets
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from grokscope.engine.events import Event, Sink
 from grokscope.engine.executors.node import carry_out_here
 from grokscope.engine.orders import Order, read_specs
-from grokscope.errors import SpecError, StoreError, TrainingError
+from grokscope.errors import SpecError, StoreError, TrainingError, first_line
 from grokscope.spec import Spec
 from grokscope.store import Store
 from grokscope.store.contents import FILE
@@ -39,19 +39,22 @@ TRIES = 3  # of a task whose node or process has died, before the round ends wit
 Files = Mapping[str, bytes]
 
 
+@dataclass
 class Ray:
     """`Ray()` connects to the running cluster, or starts one here; `Ray(address="10.0.0.1:6379")`
     connects to that one. `threads` cores per run, batches of about `minutes`."""
 
-    def __init__(self, address: str = "", threads: int = 1, minutes: float = 5.0) -> None:
-        self.address, self.threads, self.minutes = address, threads, minutes
-        if not (threads > 0 and minutes > 0):
-            raise SpecError(
-                f"Ray's threads and minutes are {threads} and {minutes}; both positive."
-            )
+    address: str = ""
+    threads: int = 1
+    minutes: float = 5.0
+
+    def __post_init__(self) -> None:
+        if not (self.threads > 0 and self.minutes > 0):
+            given = f"{self.threads} and {self.minutes}"
+            raise SpecError(f"Ray's threads and minutes are {given}; both positive.")
 
     def with_threads(self, threads: int) -> Ray:
-        return Ray(self.address, threads, self.minutes)
+        return replace(self, threads=threads)
 
     def execute(self, order: Order, sink: Sink) -> None:
         ray = self._connect()
@@ -73,12 +76,11 @@ class Ray:
                 try:
                     self._round(ray, order, left, store, mark, sink, refused)
                 except (ray.exceptions.RayError, ConnectionError) as error:
-                    sink(Event("warned", "", message=f"Ray was lost: {_first(error)}."))
+                    words = first_line(error).rstrip(".")
+                    sink(Event("warned", "", message=f"Ray was lost: {words}."))
                     ray = self._connect_again(ray)
-                if not order.reads and any(n in refused or _ended(store, n) for n in _names(left)):
-                    fruitless = 0
-                else:
-                    fruitless += 1
+                came = any(spec.id in refused or _ended(store, spec.id) for spec in left)
+                fruitless = 0 if came and not order.reads else fruitless + 1
         finally:
             mark.unlink(missing_ok=True)
 
@@ -139,8 +141,8 @@ class Ray:
                 try:
                     arrived |= ray.get(reference)
                 except ray.exceptions.RayError as error:
-                    names = ", ".join(_names(asked[reference]))
-                    message = f"A task with {names} died: {_first(error)}"
+                    names = ", ".join(spec.id for spec in asked[reference])
+                    message = f"A task with {names} died: {first_line(error)}"
                     sink(Event("warned", "", message=message))
             for name, files in list(arrived.items()):
                 try:
@@ -173,7 +175,7 @@ class Ray:
                 ray.init(include_dashboard=False, **quiet)
         except Exception as error:  # Ray's own words
             what = "There is no Ray cluster to connect to" if named else "Ray does not start"
-            raise TrainingError(f"{what}: {_first(error)}.") from error
+            raise TrainingError(f"{what}: {first_line(error).rstrip('.')}.") from error
         return ray
 
     def _connect_again(self, ray: Any) -> Any:
@@ -252,16 +254,6 @@ class _Ears:
     def take(self) -> list[str]:
         lines, self.lines = self.lines, []
         return lines
-
-
-def _first(error: Exception) -> str:
-    """The first line of what Ray says."""
-    lines = str(error).strip().splitlines() or [type(error).__name__]
-    return lines[0].rstrip(".")
-
-
-def _names(specs: Sequence[Spec]) -> list[str]:
-    return [spec.id for spec in specs]
 
 
 def _ended(store: Store, name: str) -> bool:

@@ -11,7 +11,6 @@ runs are left that nobody works on.
 from __future__ import annotations
 
 import contextlib
-import os
 import secrets
 import subprocess
 import time
@@ -33,36 +32,30 @@ AGAIN_SECONDS = 60.0  # between two submissions while jobs are alive
 MOST_FRUITLESS = 3  # submissions in a row after which no run has come any further
 
 
+@dataclass
 class Slurm:
     """`Slurm(workers=20, partition="long", minutes=120)`. A job has `processes` worker processes
     with `threads` cores each; `cap` is the most tasks that the site allows per array."""
 
-    def __init__(
-        self,
-        workers: int = 10,
-        processes: int = 1,
-        threads: int = 1,
-        minutes: float = 60,
-        gigabytes: float = 4,
-        partition: str = "",
-        cap: int = 100,
-        cluster: str = "slurm",
-        setup: str = "",
-    ) -> None:
-        self.workers, self.processes, self.threads, self.cap = workers, processes, threads, cap
-        self.minutes, self.gigabytes, self.partition = minutes, gigabytes, partition
-        self.cluster = cluster
-        """`local` runs the jobs as processes of this machine, for tests."""
-        self.setup = setup
-        """A line of shell for each job before it starts, such as `module load cuda`."""
+    workers: int = 10
+    processes: int = 1
+    threads: int = 1
+    minutes: float = 60
+    gigabytes: float = 4
+    partition: str = ""
+    cap: int = 100
+    cluster: str = "slurm"
+    """`local` runs the jobs as processes of this machine, for tests."""
+    setup: str = ""
+    """A line of shell for each job before it starts, such as `module load cuda`."""
+
+    def __post_init__(self) -> None:
         for name in ("workers", "processes", "threads", "cap", "minutes", "gigabytes"):
             if not getattr(self, name) > 0:
                 raise SpecError(f"Slurm's {name} is {getattr(self, name)}; it must be positive.")
 
     def with_threads(self, threads: int) -> Slurm:
-        other = Slurm.__new__(Slurm)
-        other.__dict__ = {**self.__dict__, "threads": threads}
-        return other
+        return replace(self, threads=threads)
 
     def execute(self, order: Order, sink: Sink) -> None:
         store = Store(Path(order.store).resolve())
@@ -111,19 +104,21 @@ class Slurm:
 
     def _submit(self, folder: Path, count: int) -> list[Any]:
         submitit = _import()
-        executor = submitit.AutoExecutor(folder, cluster=self.cluster)
         options: dict[str, Any] = {
             "name": "grokscope",
             "timeout_min": max(1, round(self.minutes)),
             "cpus_per_task": self.processes * self.threads,
             "mem_gb": self.gigabytes,
             "slurm_array_parallelism": self.cap,
-            "slurm_setup": [self.setup] if self.setup else None,
-            "slurm_partition": self.partition or None,
         }
-        executor.update_parameters(**{n: v for n, v in options.items() if v is not None})
+        if self.setup:
+            options["slurm_setup"] = [self.setup]
+        if self.partition:
+            options["slurm_partition"] = self.partition
         jobs: list[Any] = []
         try:
+            executor = submitit.AutoExecutor(folder, cluster=self.cluster)
+            executor.update_parameters(**options)
             while len(jobs) < count:
                 with executor.batch():
                     some = min(self.cap, count - len(jobs))
@@ -132,7 +127,7 @@ class Slurm:
                 jobs += array
         except Exception as error:  # SLURM's own words
             words = str(error).strip().splitlines() or [type(error).__name__]
-            raise TrainingError(f"SLURM takes no job: {words[-1].rstrip('.')}.") from error
+            raise TrainingError(f"SLURM takes no job: {words[-1].rstrip('.?')}.") from error
         return jobs
 
     def _count_alive(self, jobs: Sequence[Any]) -> int:
@@ -180,17 +175,15 @@ class _Ears:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._read: dict[str, int] = {}
+        self._read: dict[Path, int] = {}
 
     def hear(self) -> list[Event]:
         events = []
-        for entry in sorted(os.listdir(self.folder)):
-            if not entry.endswith(".events"):
-                continue
-            with open(self.folder / entry, "rb") as file:
-                file.seek(self._read.get(entry, 0))
+        for path in sorted(self.folder.glob("*.events")):
+            with open(path, "rb") as file:
+                file.seek(self._read.get(path, 0))
                 whole, newline, _ = file.read().rpartition(b"\n")
-            self._read[entry] = self._read.get(entry, 0) + len(whole) + len(newline)
+            self._read[path] = self._read.get(path, 0) + len(whole) + len(newline)
             for line in whole.splitlines():
                 with contextlib.suppress(ValueError, TypeError):  # of one that was killed
                     events.append(Event.from_json(line.decode()))

@@ -70,7 +70,7 @@ export function makeWatch(place, about) {
   return {
     async show() {
       draw();
-      await Promise.all([loadList(), load()]);
+      await Promise.all([loadList().then(list.draw), load()]); // the list may come long before the runs
       if (!state.runs.length && allLines().length && !frozen) {
         const first = allLines()[0].run;
         return change({ runs: [first], focus: first }, true);

@@ -9,63 +9,38 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from grokscope.claims.studies import Annex, Planned
-from grokscope.papers.epistemic_icl import posteriors
-from grokscope.papers.epistemic_icl.posteriors import Posterior
-from grokscope.papers.epistemic_icl.quantities import (
-    LEAST_PEAK,
-    find_peak,
-    sequences,
-    trace_ensemble,
-)
-from grokscope.papers.epistemic_icl.settings import (
-    ADAMW,
-    IVON,
-    QUESTIONS,
-    Question,
-    main_arms,
-    settings,
-)
+from grokscope.claims.studies import Planned
+from grokscope.pages.files import template
+from grokscope.pages.paper import tidy
+from grokscope.papers.epistemic_icl import posteriors, settings
+from grokscope.papers.epistemic_icl.quantities import find_peak, sequences, trace_ensemble
+from grokscope.papers.epistemic_icl.settings import ADAMW, IVON, QUESTIONS, Question
 from grokscope.spec.incontext import CELLS
 from grokscope.store import Run
-
-SHOWN = ("accuracy", "log_likelihood", "ece", "tu", "au", "eu", "eu_corrected")
 
 
 def tabulate(runs: Sequence[tuple[Planned, Run]], store: Any) -> Mapping[str, pl.DataFrame]:
     by_arm = {arm: [run for item, run in runs if item.arm == arm] for arm in (ADAMW, IVON)}
     every = sequences(runs[0][1].about.task)  # type: ignore[attr-defined]
     rows = [
-        {"posterior": name, **row}
+        {"posterior": name, "cell": cell, **posterior.measure_last(every[cell])}
         for name, posterior in _final(by_arm, every["id_train"])
-        for row in _measure(posterior, every)
+        for cell in CELLS
     ]
     final = pl.DataFrame(rows).group_by("posterior", "cell", maintain_order=True).mean()
     events = [question.event.column for question in QUESTIONS]
-    ends = [
-        {"seed": run.about.seed, **{event: run.outcome[event]["epoch"] for event in events}}
-        for run in by_arm[ADAMW]
-    ]
+    ends = [(run.about.seed, *(run.outcome[e]["epoch"] for e in events)) for run in by_arm[ADAMW]]
     schema = {"seed": pl.Int64, **dict.fromkeys(events, pl.Float64)}
     return {
         "final": final,
         "ensemble": trace_ensemble(by_arm[ADAMW]),
-        "members": pl.DataFrame(ends, schema=schema),
+        "members": pl.DataFrame(ends, schema, orient="row"),
     }
-
-
-def _measure(posterior: Posterior, every: Mapping[str, np.ndarray]) -> list[dict[str, Any]]:
-    """The last question, cell by cell."""
-    return [
-        {"cell": cell}
-        | posteriors.measure(posterior.answer(every[cell], last=True)[:, :, 0], every[cell][:, -1])
-        for cell in CELLS
-    ]
 
 
 def _final(
     by_arm: Mapping[str, Sequence[Run]], fitted_on: np.ndarray
-) -> Iterator[tuple[str, Posterior]]:
+) -> Iterator[tuple[str, posteriors.Posterior]]:
     """Posteriors of the final weights by name; a mean over runs is taken of what is measured."""
     for run in by_arm[ADAMW]:
         own = float(run.about.task.sample_size)  # type: ignore[attr-defined]
@@ -81,68 +56,36 @@ def _final(
         yield "ensemble of AdamW's seeds", posteriors.ensemble(by_arm[ADAMW])
 
 
-def _state_ensemble(trace: pl.DataFrame, members: pl.DataFrame, question: Question) -> list[str]:
+def render(tables: Mapping[str, pl.DataFrame], about: Mapping[str, Any]) -> tuple[str, dict]:
+    """The page, from the template `posteriors.md`."""
+    ensembles = [_describe(tables["ensemble"], tables["members"], each) for each in QUESTIONS]
+    text = template("posteriors.md", __package__).render(
+        final=tables["final"].to_dicts(), ensembles=ensembles, about=about
+    )
+    return tidy(text), {}
+
+
+def _describe(trace: pl.DataFrame, members: pl.DataFrame, question: Question) -> dict[str, Any]:
     """The ensemble over training in one cell: when the seeds disagree most, beside when they
     generalise. An alarm that needs no posterior."""
     trace = trace.filter(cell=question.cell)
-    peak = find_peak(trace["epoch"].to_numpy(), trace["eu_corrected"].to_numpy(), LEAST_PEAK)
-    ends = members[question.event.column].drop_nulls().to_numpy()
-    when = f"peaks at step {peak:,.0f}" if peak is not None else "has no peak"
-    median = f", at step {np.median(ends):,.0f} in the median" if len(ends) else ""
-    return [
-        f"## The ensemble over training, {question.words}",
-        "",
-        f"Disagreement between the seeds (EU of the ensemble) {when}; {len(ends)} of "
-        f"{len(members)} seeds generalise{median}.",
-        "",
-        "| step | accuracy | AU | EU |",
-        "|---|---|---|---|",
-        *(
-            f"| {r['epoch']:,} | {r['accuracy']:.3f} | {r['au']:.3f} | {r['eu_corrected']:.3f} |"
-            for r in trace.to_dicts()
-        ),
-        "",
-    ]
+    epochs, eu = (trace[name].to_numpy() for name in ("epoch", "eu_corrected"))
+    ends = members[question.event.column].drop_nulls()
+    return {
+        "words": question.words,
+        "peak": find_peak(epochs, eu),
+        "ended": len(ends),
+        "seeds": len(members),
+        "median": ends.median(),
+        "rows": trace.to_dicts(),
+    }
 
 
-def render(tables: Mapping[str, pl.DataFrame], about: Mapping[str, Any]) -> tuple[str, dict]:
-    lines = [
-        "# Posteriors compared",
-        "",
-        "*Made by `grokscope reproduce epistemic-icl posteriors`; not edited by hand.* The same "
-        "questions (the last of each sequence) to every posterior; means over seeds. EU from few "
-        "draws is too small; the last column has the first term of that error removed.",
-        "",
-        f"| posterior | cell | {' | '.join(name.replace('_', ' ') for name in SHOWN)} |",
-        "|---|---|" + "---|" * len(SHOWN),
-        *(
-            f"| {row['posterior']} | {row['cell']} | "
-            + " | ".join(f"{row[name]:.3f}" for name in SHOWN)
-            + " |"
-            for row in tables["final"].to_dicts()
-        ),
-        "",
-        *(
-            line
-            for question in QUESTIONS
-            for line in _state_ensemble(tables["ensemble"], tables["members"], question)
-        ),
-        f"{about['runs']} runs, {about['minutes']} minutes of training.",
-        "",
-    ]
-    return "\n".join(lines), {}
-
-
-ANNEX = Annex(
-    name="epistemic-icl-posteriors",
-    source="Beyond the paper",
-    title="Posteriors compared",
-    paper_says="IVON and Laplace agree on where uncertainty is high. (No ensemble, no control.)",
-    how="Both, deep ensembles over seeds, and noise of the same size, on the same questions.",
-    settings=settings("smoke", "laptop"),
-    arms=lambda setting, seed: {arm: main_arms(setting, seed)[arm] for arm in (ADAMW, IVON)},
+ANNEX = settings.PROSE.annex(
+    "epistemic-icl-posteriors",
+    settings=lambda scale: settings.settings(scale) if scale != "paper" else [],
+    arms=lambda setting, seed: settings.by_both(setting.baseline(seed)),
     tabulate=tabulate,
     render=render,
-    appendix=True,
     seeds={"smoke": 2, "laptop": 5, "paper": 5},
 )

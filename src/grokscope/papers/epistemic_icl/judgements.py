@@ -10,16 +10,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from grokscope.claims.evidence import Sample
-from grokscope.claims.judgements import Interest, settle, state_rule, untestable
+from grokscope.claims.judgements import AtLeast, Interest, settle, state_rule, untestable
 from grokscope.claims.verdicts import Finding, PerSeed
-from grokscope.papers.epistemic_icl.quantities import RULES, SIGNALS
+from grokscope.papers.epistemic_icl.quantities import RULES, SIGNALS, middle
 from grokscope.papers.epistemic_icl.settings import Question
 
 FALSE_ALARMS = 0.2
 
 
 @dataclass(frozen=True)
-class AlarmLead:
+class AlarmLead(AtLeast):
     """An alarm goes off when a signal has fallen or risen by a share (`RULES`). It is false in a
     run that never generalises. For each seed the rule is chosen on all other seeds: the longest
     mean lead among those with false alarms in at most a fifth of the runs that never generalise.
@@ -32,10 +32,6 @@ class AlarmLead:
     least: float = 0.0
     late: bool = False  # from the end of the warm-up on
     effect: str = "lead"
-
-    @property
-    def interest(self) -> Interest:
-        return self.least, math.inf
 
     def describe(self) -> str:
         less = f", minus that of {SIGNALS[self.rival]}" if self.rival else ""
@@ -113,22 +109,23 @@ def lead_of(alarms: np.ndarray, times: np.ndarray) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class OverTheMap:
-    """The mean over all numbers of tasks and shares of pairs of a final number, by AdamW minus by
-    IVON."""
+class OverArms:
+    """A final number over all arms of a method, by AdamW minus by IVON: their mean, or the best."""
 
     column: str
     effect: str
     low: float = 0.0
+    best: bool = False
 
     @property
     def interest(self) -> Interest:
         return self.low, math.inf
 
     def describe(self) -> str:
+        chosen = "Highest" if self.best else "Mean"
         return (
-            f"Mean over the map of {self.effect}, AdamW minus IVON, of a seed; the median over "
-            f"seeds with bounds by the sign test. {state_rule(self.low)}"
+            f"{chosen} {self.effect} over the arms of a method, AdamW minus IVON, of a seed; the "
+            f"median over seeds with bounds by the sign test. {state_rule(self.low)}"
         )
 
     def needs(self, sample: Sample) -> Sequence[str]:
@@ -136,8 +133,10 @@ class OverTheMap:
 
     def judge(self, sample: Sample) -> Finding:
         levels: dict[str, list[np.ndarray]] = {}
-        for arm in sample.arms.values():
-            levels.setdefault(arm.spec.optimiser.kind, []).append(arm.values(self.column))
-        adamw, ivon = (np.mean(levels[kind], axis=0) for kind in ("adamw", "ivon"))  # (seeds,)
-        remark = f"{np.nanmedian(adamw):.2f} against {np.nanmedian(ivon):.2f}"
+        for name, arm in sample.arms.items():
+            values = sample.values(name, self.column)
+            levels.setdefault(arm.spec.optimiser.kind, []).append(values)
+        over = np.max if self.best else np.mean
+        adamw, ivon = (over(levels[kind], axis=0) for kind in ("adamw", "ivon"))  # (seeds,)
+        remark = f"{middle(adamw):.2f} against {middle(ivon):.2f}"
         return settle(PerSeed.known(adamw - ivon), sample, self.interest, 0.0, remark)

@@ -26,10 +26,7 @@ class Optimal(NamedTuple):
 
 
 def predict_optimally(
-    tokens: np.ndarray,
-    tasks: np.ndarray,
-    modulus: int,
-    noise: float = 0.0,
+    tokens: np.ndarray, tasks: np.ndarray, modulus: int, noise: float = 0.0
 ) -> Optimal:
     """`tokens` (n, 3k), `tasks` (M, 2) with equal prior weight; `noise` is q of the context.
 

@@ -26,7 +26,7 @@ from grokscope.models import transformer
 from grokscope.models.layers import ModelNumbers, normalise
 from grokscope.optim.ivon import draw_gaussian
 from grokscope.papers.epistemic_icl.settings import SAMPLE_SIZE
-from grokscope.probes.laplace import LastLayer, fit_last_layer
+from grokscope.probes.laplace import fit_last_layer
 from grokscope.problems.incontext import ask_at, shape_of
 from grokscope.store import Run
 
@@ -49,6 +49,10 @@ class Posterior:
             return answers(read(self.bodies[0]), self.heads)
         each = zip(self.bodies, self.heads, strict=True)
         return np.concatenate([answers(read(body), head[None]) for body, head in each])
+
+    def measure_last(self, tokens: np.ndarray) -> dict[str, float]:
+        """The answers to the last question of each sequence."""
+        return measure(self.answer(tokens, last=True)[:, :, 0], tokens[:, -1])
 
 
 @lru_cache(maxsize=8)  # compiled programs
@@ -80,22 +84,6 @@ def answers(features: np.ndarray, heads: np.ndarray) -> np.ndarray:
     return logits - np.logaddexp.reduce(logits, axis=-1, keepdims=True)
 
 
-def fit_laplace(
-    run: Run, fitted_on: np.ndarray, epoch: int | None = None, size: float = SAMPLE_SIZE
-) -> LastLayer:
-    """The last layer's posterior, from the features of clean sequences of seen tasks and pairs.
-    `size` is N, by default IVON's. The prior precision is the run's weight decay, as in the paper;
-    1 for a run without decay."""
-    params = weights_of(run, epoch)
-    features = features_of(run.about, params, fitted_on)
-    return fit_last_layer(
-        np.asarray(params["embedding"], float),
-        features.reshape(-1, features.shape[-1]).astype(float),
-        size,
-        run.about.optimiser.weight_decay or 1.0,
-    )
-
-
 def laplace(
     run: Run,
     fitted_on: np.ndarray,
@@ -104,24 +92,30 @@ def laplace(
     size: float = SAMPLE_SIZE,
     control: bool = False,
 ) -> Posterior:
-    """Draws of the last layer; with `control`, of isotropic noise of the same total variance."""
-    layer = fit_laplace(run, fitted_on, epoch, size)
+    """Draws of the last layer; with `control`, of isotropic noise of the same total variance. The
+    layer's posterior is fitted to the features of clean sequences of seen tasks and pairs. `size`
+    is N, by default IVON's. The prior precision is the run's weight decay, as in the paper; 1 for
+    a run without decay."""
+    params, spec = weights_of(run, epoch), run.about
+    features = features_of(spec, params, fitted_on).reshape(-1, params["embedding"].shape[1])
+    layer = fit_last_layer(
+        params["embedding"].astype(float),
+        features.astype(float),
+        size,
+        spec.optimiser.weight_decay or 1.0,
+    )
     layer = layer.isotropic() if control else layer
-    drawn = layer.draw(draws, np.random.default_rng([run.about.seed, 11]))
-    return Posterior(run.about, [weights_of(run, epoch)], drawn)
+    drawn = layer.draw(draws, np.random.default_rng([spec.seed, 11]))
+    return Posterior(spec, [params], drawn)
 
 
-def ivon(
-    run: Run, epoch: int | None = None, draws: int = DRAWS, control: bool = False
-) -> Posterior:
+def ivon(run: Run, draws: int = DRAWS, control: bool = False) -> Posterior:
     """Draws of all weights; with `control`, of isotropic noise with the posterior's mean
     variance."""
     spec: Any = run.about
-    if spec.optimiser.kind != "ivon":
-        raise SpecError(
-            f"Run {run.id} was trained by {spec.optimiser.kind}, which has no posterior."
-        )
-    kept, params = run.weights(epoch), weights_of(run, epoch)
+    if (kind := spec.optimiser.kind) != "ivon":
+        raise SpecError(f"Run {run.id} was trained by {kind}, which has no posterior.")
+    kept, params = run.weights(), weights_of(run)
     hessian = {name: kept[f"hessian.{name}"] for name in params}
     size, decay = spec.optimiser.sample_size, spec.optimiser.weight_decay
     if control:

@@ -8,7 +8,7 @@ IVON's is its own. Both are read at the snapshots, so that no signal has more ro
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -23,7 +23,7 @@ from grokscope.probes import take
 from grokscope.spec import EventRule, MapsSpec
 from grokscope.spec.incontext import CELLS
 from grokscope.store import Run
-from grokscope.tasks.incontext import add_noise, build_maps, evaluation_sequences
+from grokscope.tasks.incontext import add_noise, build_maps, evaluation_sequences, grid
 
 NOISES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 LEVELS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9)
@@ -103,13 +103,19 @@ def trace(run: Run) -> pl.DataFrame:
     return curve.join(probed, on="epoch", how="inner")
 
 
+def middle(values: np.ndarray) -> float:  # (runs,)
+    """Median of those that are known; NaN if there are none."""
+    known = values[np.isfinite(values)]
+    return float(np.median(known)) if len(known) else math.nan
+
+
 def smooth(values: np.ndarray, ahead: int = 0) -> np.ndarray:  # (rows,)
     """Running mean of five rows, of which `ahead` are still to come; the ends are repeated."""
     padded = np.pad(values, (SMOOTHED - 1 - ahead, ahead), mode="edge")
     return np.lib.stride_tricks.sliding_window_view(padded, SMOOTHED).mean(axis=-1)
 
 
-def find_peak(epochs: np.ndarray, values: np.ndarray, floor: float = 0.0) -> float | None:
+def find_peak(epochs: np.ndarray, values: np.ndarray, floor: float = LEAST_PEAK) -> float | None:
     """When a smoothed signal is largest. Without a later fall to half of that there is no peak,
     only a rise; nor is there one below the floor."""
     level = smooth(values, SMOOTHED // 2)
@@ -144,17 +150,16 @@ def read_alarms(
 
 
 def summarise(run: Run) -> Mapping[str, float | None]:
-    rows = trace(run)
-    found: dict[str, float | None] = {}
+    rows, posterior = trace(run), final_posterior(run)
     last = rows.row(-1, named=True)
+    found: dict[str, float | None] = {}
     for cell in CELLS:
         parts = {n: last[f"{cell}_posterior_{n}"] for n in ("tu", "au", "eu_corrected", "accuracy")}
         found |= {f"{cell}_final_{name}": value for name, value in parts.items()}
         found[f"{cell}_eu_share"] = parts["eu_corrected"] / max(parts["tu"], 1e-9)
-    sweep = open_sweeps(run)
     for cell, _, event, _ in QUESTIONS:
         then = run.outcome[event.column]["epoch"]
-        read = read_wait(run, rows, cell, then) | sweep(cell, then is not None)
+        read = read_wait(run, rows, cell, then) | sweep(posterior, cell, then is not None)
         found |= {f"{cell}_{name}": value for name, value in read.items()}
     return found
 
@@ -162,10 +167,16 @@ def summarise(run: Run) -> Mapping[str, float | None]:
 def read_wait(
     run: Run, rows: pl.DataFrame, cell: str, then: float | None
 ) -> dict[str, float | None]:
-    """EU in a cell before and after it is generalised to (`then`), and when each alarm goes off."""
+    """EU in a cell before and after it is generalised to (`then`), and when each alarm goes off.
+    `usual` is its median while accuracy is at chance, 0 if it never is."""
     chance = 1.5 / run.about.task.modulus  # type: ignore[attr-defined]
-    epochs, eu = (rows[c].to_numpy() for c in ("epoch", f"{cell}_posterior_eu_corrected"))
-    usual, peak = _read_peak(rows, cell, chance)
+    epochs, eu, accuracy = (
+        rows[column].to_numpy()
+        for column in ("epoch", f"{cell}_posterior_eu_corrected", f"{cell}_accuracy")
+    )
+    before = eu[(accuracy < chance) & (epochs > 0)]
+    usual = float(np.median(before)) if len(before) else 0.0
+    peak = find_peak(epochs, eu, max(LEAST_PEAK, 3 * usual))
     half = find_half(run.curve, cell, chance)
     early = float(np.median(eu[1 : 1 + max(1, len(eu) // 4)]))
     found: dict[str, float | None] = {
@@ -185,20 +196,9 @@ def read_wait(
     return found
 
 
-def _read_peak(rows: pl.DataFrame, cell: str, chance: float) -> tuple[float, float | None]:
-    """Median EU while accuracy is at chance (0 if it never is), and the step of EU's peak."""
-    epochs, eu, accuracy = (
-        rows[column].to_numpy()
-        for column in ("epoch", f"{cell}_posterior_eu_corrected", f"{cell}_accuracy")
-    )
-    before = eu[(accuracy < chance) & (epochs > 0)]
-    usual = float(np.median(before)) if len(before) else 0.0
-    return usual, find_peak(epochs, eu, max(LEAST_PEAK, 3 * usual))
-
-
 def _lead(peak: float | None, then: float | None) -> float | None:
-    """The part of the wait that is left at the peak; -1 without a peak, None without an end."""
-    if then is None:
+    """The part of the wait that is left at the peak; -1 without a peak, None without a wait."""
+    if not then:
         return None
     return -1.0 if peak is None else 1 - peak / then
 
@@ -220,46 +220,37 @@ def find_half(curve: pl.DataFrame, cell: str, chance: float) -> float | None:
     return float(curve["epoch"][int((accuracy >= half).argmax())]) if half > chance else None
 
 
-def open_sweeps(run: Run) -> Callable[[str, bool], dict[str, float | None]]:
-    """Reads, cell by cell, accuracy, AU and EU of the final weights for each number of examples in
-    context, and at the last question for each share of wrong labels. What claims look at is None
-    for a run that did not generalise: it answers at random."""
-    task: Any = run.about.task  # type: ignore[attr-defined]
-    every = sequences(task)
-    posterior = (
-        posteriors.ivon(run, draws=16)
-        if run.about.optimiser.kind == "ivon"
-        else posteriors.laplace(run, every["id_train"])
-    )
+def final_posterior(run: Run) -> posteriors.Posterior:
+    """Of the final weights, by the method that the run was trained with."""
+    if run.about.optimiser.kind == "ivon":
+        return posteriors.ivon(run, draws=16)
+    every = sequences(run.about.task)  # type: ignore[attr-defined]
+    return posteriors.laplace(run, every["id_train"])
+
+
+def sweep(posterior: posteriors.Posterior, cell: str, generalised: bool) -> dict[str, float | None]:
+    """Accuracy, AU and EU for each number of examples in context, and at the last question for each
+    share of wrong labels. What claims look at is None for a run that did not generalise: it answers
+    at random."""
+    task, clean = posterior.spec.task, sequences(posterior.spec.task)[cell]
+    logs, labels = posterior.answer(clean), clean[:, 2::3]
+    context = [posteriors.measure(logs[:, :, k], labels[:, k]) for k in range(task.triples)]
+    noisy = [posterior.measure_last(disturb(task, cell, noise)) for noise in NOISES]
+    places = {
+        **{f"context_{k}": found for k, found in enumerate(context)},
+        **{f"noise_{noise:g}": found for noise, found in zip(NOISES, noisy, strict=True)},
+    }
     names = ("accuracy", "au", "eu_corrected")
-
-    def read(cell: str, generalised: bool) -> dict[str, float | None]:
-        logs, labels = posterior.answer(every[cell]), every[cell][:, 2::3]
-        places = {
-            f"context_{k}": posteriors.measure(logs[:, :, k], labels[:, k])
-            for k in range(task.triples)
-        }
-        for noise in NOISES:
-            noisy = disturb(task, cell, noise)
-            answered = posterior.answer(noisy, last=True)[:, :, 0]
-            places[f"noise_{noise:g}"] = posteriors.measure(answered, noisy[:, -1])
-
-        def along(sweep: str, name: str) -> np.ndarray:
-            return np.array([m[name] for place, m in places.items() if place.startswith(sweep)])
-
-        claimed = {
-            "context_peak": along("context", "eu_corrected").argmax(),
-            "context_gain": along("context", "accuracy")[-1] - along("context", "accuracy")[1],
-            "context_fall_au": along("context", "au")[1] - along("context", "au")[-1],
-        }
-        for name in names:
-            claimed[f"noise_slope_{name}"] = np.polyfit(NOISES, along("noise", name), 1)[0]
-        return {
-            **{f"{place}_{name}": found[name] for place, found in places.items() for name in names},
-            **{name: float(value) if generalised else None for name, value in claimed.items()},
-        }
-
-    return read
+    claimed = {
+        "context_peak": np.argmax([found["eu_corrected"] for found in context]),
+        "context_gain": context[-1]["accuracy"] - context[1]["accuracy"],
+        "context_fall_au": context[1]["au"] - context[-1]["au"],
+        **{f"noise_slope_{n}": np.polyfit(NOISES, [f[n] for f in noisy], 1)[0] for n in names},
+    }
+    return {
+        **{f"{place}_{name}": found[name] for place, found in places.items() for name in names},
+        **{name: float(value) if generalised else None for name, value in claimed.items()},
+    }
 
 
 def disturb(task: MapsSpec, cell: str, noise: float) -> np.ndarray:
@@ -272,19 +263,14 @@ def disturb(task: MapsSpec, cell: str, noise: float) -> np.ndarray:
 def optimum(task: MapsSpec, cell: str) -> pl.DataFrame:
     """The optimal predictor on the same sequences: accuracy and TU for each number of examples and
     each share of wrong labels, for both priors."""
-    maps, every = build_maps(task, 0), np.indices((task.modulus,) * 2).reshape(2, -1).T
-    rows = []
+    maps, every = build_maps(task, 0), grid(task.modulus)
+    rows: list[tuple] = []
     for prior, tasks in (("all tasks", every), ("seen tasks", maps.seen_tasks)):
         clean = predict_optimally(sequences(task)[cell], tasks, task.modulus)
-        rows += [
-            {"prior": prior, "sweep": "context", "at": float(k), "accuracy": accuracy, "tu": total}
-            for k, (accuracy, total) in enumerate(
-                zip(clean.accuracy.mean(axis=0), clean.total.mean(axis=0), strict=True)
-            )
-        ]
+        means = zip(clean.accuracy.mean(axis=0), clean.total.mean(axis=0), strict=True)
+        rows += [(prior, "context", float(k), *mean) for k, mean in enumerate(means)]
         for noise in NOISES:
             found = predict_optimally(disturb(task, cell, noise), tasks, task.modulus, noise)
-            accuracy, total = found.accuracy[:, -1].mean(), found.total[:, -1].mean()
-            at = {"prior": prior, "sweep": "noise", "at": noise}
-            rows.append({**at, "accuracy": accuracy, "tu": total})
-    return pl.DataFrame(rows)
+            last = found.accuracy[:, -1].mean(), found.total[:, -1].mean()
+            rows.append((prior, "noise", noise, *last))
+    return pl.DataFrame(rows, ["prior", "sweep", "at", "accuracy", "tu"], orient="row")

@@ -3,33 +3,64 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
 
+import altair as alt
 import numpy as np
 import polars as pl
 from scipy.integrate import solve_ivp
 
-from grokscope.claims.studies import Annex
-from grokscope.papers.epistemic_icl.theory import audit, success
+from grokscope.draw import theme
+from grokscope.draw.marks import inline
+from grokscope.pages.files import template
+from grokscope.pages.paper import tidy
+from grokscope.papers.epistemic_icl.settings import PROSE
+from grokscope.papers.epistemic_icl.theory import spectrum
 from grokscope.papers.epistemic_icl.theory.flow import Flow
-from grokscope.papers.epistemic_icl.theory.spectrum import Regime, delay, late_delay, log_transient
+from grokscope.papers.epistemic_icl.theory.spectrum import Regime, delay, late_delay, time_at
+from grokscope.papers.epistemic_icl.theory.success import PEAK, THRESHOLD
 
-if TYPE_CHECKING:
-    import altair as alt
-
-COMMAND = "grokscope reproduce epistemic-icl theory"
+FIGURE = "epistemic-icl-delays.svg"
 FLOWS = 20
+# What can be read off figure 6: n / sigma^2, 1 / tau^2, C_0 / eps.
+STRENGTH, DAMPING, START = 5.12e7, 1.0, 1e4
+RATIOS = tuple(np.round(np.linspace(0.01, 0.99, 50), 4))
+GRID = 4000
 COLUMNS = {
     "formula": "formula (13)",
     "peak_delay": "exact quadrature",
-    "peak_delay_grid": f"uniform grid of {audit.GRID:,} eigenvalues",
+    "peak_delay_grid": f"uniform grid of {GRID:,} eigenvalues",
 }
 
 
 def tabulate(runs: Any, store: Any) -> dict[str, pl.DataFrame]:
-    delays = audit.audit_delays()
+    delays = audit_delays()
     return {"delays": delays, "checks": check(delays)}
+
+
+def audit_delays(ratios: Sequence[float] = RATIOS, nodes: int = GRID) -> pl.DataFrame:
+    """Figure 6: both delays and times for each lambda, by exact quadrature, on a uniform grid, and
+    by the late-time formula."""
+    on_grid = partial(spectrum.log_transient_on_grid, nodes=nodes)
+    peak, right, rows = PEAK / START, THRESHOLD / START, []
+    for ratio in map(float, ratios):
+        regime = Regime(ratio, STRENGTH, DAMPING)
+        rows.append(
+            {
+                "ratio": ratio,
+                "formula": late_delay(regime),
+                "peak_delay": delay(regime, peak),
+                "accuracy_delay": delay(regime, right),
+                "peak_delay_grid": delay(regime, peak, on_grid),
+                "peak_time": time_at(regime, peak, "test"),
+                "accuracy_time": time_at(regime, right, "test"),
+                "train_peak_time": time_at(regime, peak, "train"),
+                "slowest": regime.slowest,
+            }
+        )
+    return pl.DataFrame(rows)
 
 
 def random_flow(seed: int, wide: float = 1.0) -> Flow:
@@ -47,16 +78,20 @@ def check(delays: pl.DataFrame) -> pl.DataFrame:
     flows = [random_flow(seed) for seed in range(FLOWS)]
     late = Regime(0.6, 1e4, 1.0)
     times = np.array([600.0, 700.0]) / late.slowest
-    slope = {
-        side: float(np.diff([log_transient(late, t, side) + 1.5 * math.log(t) for t in times])[0])
-        / float(times[0] - times[1])
+    train, test = (
+        np.array([spectrum.log_transient(late, time, side) for time in times])
         for side in ("train", "test")
+    )
+    # What is left of log(K t^{-3/2} e^{-kappa t}) without the power is a line.
+    slope = {
+        side: float(np.diff(logs + 1.5 * np.log(times))[0] / (times[0] - times[1]))
+        for side, logs in (("train", train), ("test", test))
     }
-    gap = log_transient(late, times[1], "test") - log_transient(late, times[1], "train")
-    halves = [_late_rates(flow) for flow in flows]
-    bends = [bend for seed in range(FLOWS) for wide in (1e-4, 1e4) for bend in [_bend(seed, wide)]]
-    early = delays["peak_time"].to_numpy() < delays["accuracy_time"].to_numpy()
-    ratio = (delays["peak_delay"] / delays["accuracy_delay"]).to_numpy()
+    gap = test[1] - train[1]
+    halves = float(np.median([_late_rate(flow) for flow in flows]))
+    bends = [_bend(seed, wide) for seed in range(FLOWS) for wide in (1e-4, 1e4)]
+    early = (delays["peak_time"] < delays["accuracy_time"]).mean()
+    least = (delays["peak_delay"] / delays["accuracy_delay"]).min()
     rows = [
         ("T1", "closed form against a numerical solver, largest relative error",
          max(map(_solver_error, flows[:3])), 0.0, 1e-6),
@@ -66,20 +101,19 @@ def check(delays: pl.DataFrame) -> pl.DataFrame:
         ("T2", "ratio of amplitudes times (1 - sqrt(lambda))^2", math.exp(gap) * late.edge, 1.0,
          1e-2),
         ("T2", "late rate with the dropped cross terms over kappa, median of "
-         f"{FLOWS} data sets", float(np.median(halves)), 1.0, 1e-2),
-        ("T3", "risk at the EU peak over eps", float(success.PEAK), 1.0995, 1e-4),
-        ("T3", "share of lambda at which the peak comes before 95 % accuracy",
-         float(np.mean(early)), 1.0, 0.0),
+         f"{FLOWS} data sets", halves, 1.0, 1e-2),
+        ("T3", "risk at the EU peak over eps", float(PEAK), 1.0995, 1e-4),
+        ("T3", "share of lambda at which the peak comes before 95 % accuracy", early, 1.0, 0.0),
         ("T4", "EU delay over accuracy delay, very late (level 1e-200)",
-         delay(late, success.PEAK * 1e-200) / delay(late, success.THRESHOLD * 1e-200), 1.0, 1e-2),
-        ("T4", "the same in figure 6, smallest over lambda", float(ratio.min()), 1.0, 1e-2),
+         delay(late, PEAK * 1e-200) / delay(late, THRESHOLD * 1e-200), 1.0, 1e-2),
+        ("T4", "the same in figure 6, smallest over lambda", least, 1.0, 1e-2),
         ("T4", "exact delay over formula (13), very late", delay(late, 1e-200) / late_delay(late),
          1.0, 2e-2),
         ("T5", f"regression EU that turns round, share of {len(bends)} flows that start wide or "
          "narrow", float(np.mean(bends)), 0.0, 0.0),
     ]  # fmt: skip
     names = ("statement", "what", "found", "expected", "tolerance")
-    table = pl.DataFrame([dict(zip(names, row, strict=True)) for row in rows])
+    table = pl.DataFrame(rows, names, orient="row")
     near = (pl.col("found") - pl.col("expected")).abs() <= pl.col("tolerance")
     return table.with_columns(near.alias("agrees"))
 
@@ -99,7 +133,7 @@ def _solver_error(flow: Flow) -> float:
     return float(np.abs(end - exact).max() / np.abs(exact).max())
 
 
-def _late_rates(flow: Flow) -> float:
+def _late_rate(flow: Flow) -> float:
     """Decay of the whole excess test risk, cross terms included, over that of the paper's part."""
     slowest = float(np.linalg.eigvalsh(flow.precision).min())
     times = (14.0 / slowest, 15.0 / slowest)
@@ -119,123 +153,47 @@ def _bend(seed: int, wide: float) -> bool:
 def render(
     tables: Mapping[str, pl.DataFrame], about: Mapping[str, Any]
 ) -> tuple[str, dict[str, Any]]:
+    """The page, from the template `theory.md`, and its figure."""
     delays, checks = tables["delays"], tables["checks"]
-    figures = {"epistemic-icl-delays.svg": _draw_delays(delays)}
-    formula, kappa = delays["formula"].to_numpy(), delays["slowest"].to_numpy()
+    ratio, formula, kappa = (delays[n].to_numpy() for n in ("ratio", "formula", "slowest"))
     exact, grid = (delays[n].to_numpy() / formula for n in ("peak_delay", "peak_delay_grid"))
-    last = delays.row(-1, named=True)
-    sound = delays["ratio"].to_numpy()[np.abs(grid / exact - 1) < 0.01].max(initial=0.0)
     test_late, train_late = (kappa * delays[n].to_numpy() for n in ("peak_time", "train_peak_time"))
-    fails = delays["ratio"].to_numpy()[train_late < 1].min()
-    lines = [
-        "# The linear model of “epistemic uncertainty and delayed generalisation”",
-        "",
-        f"*Made by `{COMMAND}` in seconds, without any run; not edited by hand.*",
-        "",
-        "arXiv 2604.12434 explains why epistemic uncertainty (EU) should peak before a network "
-        "generalises by Bayesian linear regression whose posterior follows the Bures-Wasserstein "
-        "flow. Every statement is a function in `grokscope.papers.epistemic_icl.theory`, tested "
-        "against an ODE solver and 40-digit quadrature; here are the numbers.",
-        "",
-        "| | what | found | stated | agrees |",
-        "|---|---|---|---|---|",
-        *(
-            f"| {row['statement']} | {row['what']} | {row['found']:.4g} | {row['expected']:.5g} | "
-            f"{'yes' if row['agrees'] else '**no**'} |"
-            for row in checks.to_dicts()
-        ),
-        "",
-        "**What this says.** The flow, its late law and the order of the two times are as stated "
-        "(the constant of the peak, 1 / (4 erfinv(1/2)²), is 1.0991 rather than 1.0995). Two "
-        "things are not. First, the paper drops the terms −r′X e^{−At}δ/n and (μ∞ − w*)′e^{−At}δ "
-        "by assuming that the final posterior fits the data exactly and sits at the truth; with "
-        "noise in the labels it does neither, the dropped terms fall like e^{−at} and the kept "
-        "ones "
-        "like e^{−2at}, so the true late rate is half of κ. Second, formula (13) is a law of very "
-        "late "
-        "times, and figure 6 is not there (below). The uncertainty of the regression itself (T5) "
-        "is monotone: a peak exists only for the thresholded success event, whose entropy is "
-        "largest at p = 1/2 by definition. And T4 holds for any monotone function of the risk: it "
-        "says that two levels of one curve are reached after each other, not that uncertainty "
-        "explains the delay.",
-        "",
-        "## Figure 6, three ways",
-        "",
-        f"What can be read off the figure pins n/σ² = {audit.STRENGTH:.3g}, 1/τ² = "
-        f"{audit.DAMPING:g}, C₀/ε = {audit.START:g}. The delay of the EU peak (test after train) "
-        "follows from them in three ways.",
-        "",
-        "![Delay against lambda](figures/epistemic-icl-delays.svg)",
-        "",
-        "| λ | formula (13) | exact | uniform grid | exact / formula | grid / formula | κ t of the "
-        "test peak | κ t of the train peak |",
-        "|---|---|---|---|---|---|---|---|",
-        *(
-            f"| {row['ratio']:g} | {row['formula']:.3g} | {row['peak_delay']:.3g} | "
-            f"{row['peak_delay_grid']:.3g} | {row['peak_delay'] / row['formula']:.2f} | "
-            f"{row['peak_delay_grid'] / row['formula']:.2g} | "
-            f"{row['slowest'] * row['peak_time']:.2g} | "
-            f"{row['slowest'] * row['train_peak_time']:.2g} |"
-            for row in delays[[0, 10, 20, 30, 40, 45, 47, 49]].to_dicts()
-        ),
-        "",
-        f"At λ = {last['ratio']:g} the three are {last['formula']:.2g}, {last['peak_delay']:.2g} "
-        f"and {last['peak_delay_grid']:.2g}: a factor of {1 / exact[-1]:.1f} and one of "
-        f"{exact[-1] / grid[-1]:.0f} apart. Over the whole sweep the exact delay is "
-        f"{exact.min():.2f} to {exact.max():.2f} times the formula, never on it. A uniform grid of "
-        f"{audit.GRID:,} eigenvalues agrees with the exact delay to 1 % up to λ = {sound:g}, and "
-        "flattens where its step is no longer small against the lower edge (1 − √λ)². The "
-        "formula needs κt ≫ 1 at both peaks. For the test peak κt falls from "
-        f"{test_late[0]:.1f} to {test_late[-1]:.1f}; for the training peak it is below 1 from λ = "
-        f"{fails:g} on and {train_late[-1]:.3f} at the end.",
-        "",
-        "**Which of the three does the paper show?** It reports a numerical curve that follows the "
-        "formula up to λ = 0.99. With the constants above neither quadrature does: the exact one "
-        "stays below it by a factor that grows to "
-        f"{1 / exact[-1]:.1f}, a uniform grid by {1 / grid[-1]:.0f}. A curve that rises steeply "
-        "near λ = 1 is not the grid's, and one that lies on the formula there is the formula. The "
-        "figure's data are not published, so this is a conclusion from what the paper says about "
-        "it, not from its points.",
-        "",
-    ]
-    return "\n".join(lines), figures
+    text = template("theory.md", __package__).render(
+        of_figure_6={"strength": STRENGTH, "damping": DAMPING, "start": START, "nodes": GRID},
+        figure=FIGURE,
+        checks=checks.to_dicts(),
+        delays=delays[[0, 10, 20, 30, 40, 45, 47, 49]].to_dicts(),
+        exact=exact,
+        grid=grid,
+        sound=ratio[np.abs(grid / exact - 1) < 0.01].max(initial=0.0),
+        test_late=test_late,
+        train_late=train_late,
+        fails=ratio[train_late < 1].min(),
+    )
+    return tidy(text), {FIGURE: _draw_delays(delays)}
 
 
 def _draw_delays(delays: pl.DataFrame) -> alt.Chart:
-    import altair as alt
-
-    from grokscope.draw import theme
-    from grokscope.draw.marks import inline
-
     rows = [
         {"ratio": row["ratio"], "delay": row[column], "computation": name}
         for row in delays.to_dicts()
         for column, name in COLUMNS.items()
     ]
     colours = alt.Scale(domain=list(COLUMNS.values()), range=list(theme.ARMS[:3]))
+    y = alt.Y("delay:Q", title="Delay of the EU peak", axis=alt.Axis(format=".0e", tickCount=8))
     return (
         alt.Chart(inline(rows), width=520, height=280)
         .mark_line()
         .encode(
             x=alt.X("ratio:Q", title="λ = d / n"),
-            y=alt.Y(
-                "delay:Q",
-                title="Delay of the EU peak",
-                scale=alt.Scale(type="log"),
-                axis=alt.Axis(format=".0e", tickCount=8),
-            ),
+            y=y.scale(type="log"),
             color=alt.Color("computation:N", scale=colours, legend=alt.Legend(title=None)),
         )
     )
 
 
-ANNEX = Annex(
-    name="epistemic-icl-theory",
-    source="Section 5",
-    title="The linear model and figure 6",
-    paper_says="Accuracy and EU of a Bayesian linear model share one delay, set by the lower edge "
-    "of the Marchenko-Pastur law.",
-    how="Every statement is computed in closed form and compared with an independent computation.",
+ANNEX = PROSE.annex(
+    "epistemic-icl-theory",
     settings=lambda scale: [],
     arms=lambda setting, seed: {},
     tabulate=tabulate,

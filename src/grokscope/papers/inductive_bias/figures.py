@@ -16,11 +16,12 @@ from grokscope.draw.axes import log_axis
 from grokscope.draw.evidence import BUDGET, Curves, Stack, Strip, present, run_rows
 from grokscope.draw.marks import Rows, draw_rule
 from grokscope.draw.words import count_runs, is_sound
-from grokscope.papers.inductive_bias.settings import GENERALISED, PLACES
+from grokscope.papers.inductive_bias.judgements import GENERALISED
+from grokscope.papers.inductive_bias.places import PLACES
 
 EVENT = GENERALISED.column
 AXIS = "Step of test accuracy 0.995"
-COLOURS = dict(zip(PLACES, (theme.ARMS[i % len(theme.ARMS)] for i in range(9)), strict=False))
+COLOURS = dict(zip(PLACES, theme.ARMS, strict=False))
 SUBTRACTED = theme.ARMS[4]
 
 
@@ -32,89 +33,53 @@ def colour_of(arm: ArmRuns) -> str:
 
 def draw_times(evidence: Evidence) -> list[Panel]:
     """Times of every run with the median of each arm, one panel per regime."""
-    x = charts.time_axis(alt.X, evidence, AXIS, EVENT)
-
-    def draw(sample: Sample) -> alt.LayerChart:
-        arms = sample.arms.values()
-        return charts.draw_strips(
-            [charts.time_strip(sample, arm, colour_of(arm), event=EVENT) for arm in arms], x
-        )
-
-    return charts.draw_regimes(evidence, draw)
+    return charts.draw_times(evidence, colour_of, AXIS, EVENT)
 
 
-def _stacks(evidence: Evidence, plots: Callable[[ArmRuns], Sequence[Curves]]) -> list[Panel]:
-    """A panel of curves for each arm whose curves were kept."""
-    kept = evidence.study.curve_arms
-    several = len(list(present(evidence))) > 1
-    stacks = [
-        Stack(
-            f"{arm.name}, {regime}" if several else arm.name,
-            sample,
-            arm,
-            plots(arm),
-            ("fitted", EVENT),
-        )
-        for regime, sample in present(evidence)
-        for arm in sample.arms.values()
-        if arm.name in kept
-    ]
-    return charts.draw_stacks(evidence, stacks)
+def stacked(
+    *plots: Curves, own: Sequence[str] = (), times: bool = False
+) -> Callable[[Evidence], list[Panel]]:
+    """A panel of curves for each arm whose curves were kept, the columns `own` in the arm's colour;
+    before them, if asked for, the times of every run."""
+
+    def draw(evidence: Evidence) -> list[Panel]:
+        kept = evidence.study.curve_arms
+        several = len(list(present(evidence))) > 1
+        stacks = []
+        for regime, sample in present(evidence):
+            for arm in (arm for arm in sample.arms.values() if arm.name in kept):
+                title = f"{arm.name}, {regime}" if several else arm.name
+                hues = dict.fromkeys(own, colour_of(arm))
+                coloured = [plot._replace(colours={**hues, **plot.colours}) for plot in plots]
+                stacks.append(Stack(title, sample, arm, coloured, ("fitted", EVENT)))
+        first = draw_times(evidence) if times else []
+        return [*first, *charts.draw_stacks(evidence, stacks)]
+
+    return draw
 
 
-def draw_placements(evidence: Evidence) -> list[Panel]:
-    """Times, then accuracy and periodicity of every variant."""
-
-    def plots(arm: ArmRuns) -> Sequence[Curves]:
-        colour = {"fourier_concentration": colour_of(arm)}
-        return (
-            Curves({"test_accuracy": "Accuracy, unseen"}, 90),
-            Curves({"fourier_concentration": "C_Fourier"}, 90, colour, limit=1.0),
-        )
-
-    return [*draw_times(evidence), *_stacks(evidence, plots)]
-
-
-def draw_shortcut(evidence: Evidence) -> list[Panel]:
-    """Training loss under each perturbation of the MLP's input."""
-    labels = {
-        "sr_unit_loss": "Unit norm",
-        "sr_mean_loss": "mean norm",
-        "sr_global_loss": "together",
-    }
-    hues = dict(zip((*labels, "sr_authors_loss"), theme.ARMS, strict=False))
-
-    def plots(arm: ArmRuns) -> Sequence[Curves]:
-        return (
-            Curves(labels, 130, hues),
-            Curves({"sr_authors_loss": "The authors' probe"}, 90, hues),
-        )
-
-    return _stacks(evidence, plots)
-
-
-def draw_entropy(evidence: Evidence) -> list[Panel]:
-    """Times, then the entropy of attention."""
-
-    def plots(arm: ArmRuns) -> Sequence[Curves]:
-        labels = {"entropy_at_query": "At “=”", "entropy_authors": "the authors' (dashed)"}
-        hues = dict.fromkeys(labels, colour_of(arm))
-        return (Curves(labels, 110, hues, dashed=("entropy_authors",), limit=math.log(3)),)
-
-    return [*draw_times(evidence), *_stacks(evidence, plots)]
-
-
-def draw_compression(evidence: Evidence) -> list[Panel]:
-    """Effective rank and exponent over training."""
-
-    def plots(arm: ArmRuns) -> Sequence[Curves]:
-        hues = dict.fromkeys(("rank_test", "exponent_test"), colour_of(arm))
-        return (
-            Curves({"rank_test": "Effective rank"}, 100, hues),
-            Curves({"exponent_test": "Power-law exponent"}, 90, hues),
-        )
-
-    return _stacks(evidence, plots)
+draw_placements = stacked(
+    Curves({"test_accuracy": "Accuracy, unseen"}, 90),
+    Curves({"fourier_concentration": "C_Fourier"}, 90, limit=1.0),
+    own=("fourier_concentration",),
+    times=True,
+)
+PERTURBED = {"sr_unit_loss": "Unit norm", "sr_mean_loss": "mean norm", "sr_global_loss": "together"}
+HUES = dict(zip((*PERTURBED, "sr_authors_loss"), theme.ARMS, strict=False))
+draw_shortcut = stacked(
+    Curves(PERTURBED, 130, HUES), Curves({"sr_authors_loss": "The authors' probe"}, 90, HUES)
+)
+ENTROPIES = {"entropy_at_query": "At “=”", "entropy_authors": "the authors' (dashed)"}
+draw_entropy = stacked(
+    Curves(ENTROPIES, 110, dashed=("entropy_authors",), limit=math.log(3)),
+    own=tuple(ENTROPIES),
+    times=True,
+)
+draw_compression = stacked(
+    Curves({"rank_test": "Effective rank"}, 100),
+    Curves({"exponent_test": "Power-law exponent"}, 90),
+    own=("rank_test", "exponent_test"),
+)
 
 
 def over(dose: Callable[[ArmRuns], float | None], title: str) -> Callable[[Evidence], list[Panel]]:

@@ -1,21 +1,27 @@
-"""Tests that only this paper's claims need."""
+"""Events and tests that only this paper's claims need."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from scipy import stats
 
 from grokscope.claims.evidence import ArmRuns, Event, Sample
-from grokscope.claims.judgements import Interest, settle, state_rule
+from grokscope.claims.judgements import Between, Faster, Interest, Share, settle, state_rule
 from grokscope.claims.verdicts import Finding, PerSeed, log_ratios, rank_correlations
+
+GENERALISED = Event("generalised", "generalise", "step of test accuracy 0.995")
+faster = partial(Faster, event=GENERALISED)
+most = partial(Share, expected="most", event=GENERALISED)
+few = partial(Share, expected="few", event=GENERALISED)
 
 
 @dataclass(frozen=True)
-class Association:
+class Association(Between):
     """Arms that are early (or low) in one thing are early in another."""
 
     first: Event
@@ -25,10 +31,6 @@ class Association:
     arms: tuple[str, ...] = ()  # all if none is named
     censored: bool = True  # does a run without a number come last? If not, its seed is left out
     effect: str = "rank correlation"
-
-    @property
-    def interest(self) -> Interest:
-        return self.low, self.high
 
     def describe(self) -> str:
         return (
@@ -60,7 +62,7 @@ class Association:
 
 
 @dataclass(frozen=True)
-class Slope:
+class Slope(Between):
     """A number of each run goes with a power of a dose: log number = slope * log dose + c, fitted
     for each seed over the arms that have a dose."""
 
@@ -71,10 +73,6 @@ class Slope:
     low: float = -math.inf
     high: float = math.inf
     effect: str = "exponent"
-
-    @property
-    def interest(self) -> Interest:
-        return self.low, self.high
 
     def describe(self) -> str:
         return (

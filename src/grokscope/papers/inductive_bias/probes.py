@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from scipy import stats
 
 from grokscope import models
 from grokscope.measures.attention import entropy
@@ -154,9 +155,7 @@ def eigenvalues(features: np.ndarray) -> np.ndarray:  # (n, d) -> (d,), descendi
 
 def effective_rank(spectrum: np.ndarray) -> float:  # (d,)
     """exp(-sum p ln p) with p = eigenvalues over their sum (Roy and Vetterli 2007)."""
-    share = spectrum / spectrum.sum()
-    share = share[share > 0]
-    return float(np.exp(-(share * np.log(share)).sum()))
+    return float(np.exp(stats.entropy(spectrum)))
 
 
 class Tail(NamedTuple):

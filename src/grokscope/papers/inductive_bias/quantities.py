@@ -10,16 +10,7 @@ import jax
 import numpy as np
 import polars as pl
 
-from grokscope.engine.program import (
-    Form,
-    Member,
-    State,
-    keys_of,
-    make_member,
-    make_program,
-    train_step,
-    tree_norm,
-)
+from grokscope.engine import program
 from grokscope.papers.inductive_bias.probes import compressibility, kernel_drift, scale_removed
 from grokscope.probes import Probe, take
 from grokscope.store import Run, Store
@@ -48,7 +39,7 @@ def summarise(run: Run) -> dict[str, float | None]:
     generalised, fitted = times_of(curve)
     low = first(curve, curve["test_loss"] <= LOW_LOSS)
     later = curve["epoch"] >= (np.inf if low is None else low)
-    waiting = wait_rows(curve, fitted, generalised)
+    waiting = wait_rows(curve["epoch"], fitted, generalised)
     training = run.spec.training
     window = max(EARLY * training.epochs, training.log_every)
     early = (curve["epoch"] > 0) & (curve["epoch"] <= window)
@@ -78,12 +69,10 @@ def times_of(curve: Curve) -> tuple[int | None, int | None]:
     )
 
 
-def wait_rows(curve: Curve, fitted: int | None, generalised: int | None) -> np.ndarray:
+def wait_rows(epochs: np.ndarray, fitted: int | None, generalised: int | None) -> np.ndarray:
     """Rows from the fit of the training examples to generalisation, or to the end."""
-    begin = np.inf if fitted is None else fitted
-    return (curve["epoch"] >= begin) & (
-        curve["epoch"] <= (np.inf if generalised is None else generalised)
-    )
+    begin, end = (np.inf if time is None else time for time in (fitted, generalised))
+    return (epochs >= begin) & (epochs <= end)
 
 
 def _mean(values: np.ndarray, rows: np.ndarray) -> float | None:
@@ -104,20 +93,17 @@ def summarise_scale(run: Run) -> dict[str, float | None]:
     runs that generalise."""
     table = look(run, scale_removed)
     generalised, fitted = times_of(read_curve(run))
-    waiting = wait_rows({"epoch": table["epoch"].to_numpy()}, fitted, generalised)
-    falls = waiting.any() and generalised is not None
+    waiting = wait_rows(table["epoch"].to_numpy(), fitted, generalised)
     found: dict[str, float | None] = {}
     for name in ("authors", "unit", "mean", "global"):
-        loss = table[f"sr_{name}_loss"].to_numpy()
-        gap = loss - table["sr_plain_loss"].to_numpy()
-        found |= {
-            f"gap_{name}": float(gap[waiting].max()) if waiting.any() else None,
-            f"rise_{name}": float(loss[waiting].max() - loss[waiting][0])
-            if waiting.any()
-            else None,
-            f"fall_{name}": float(loss[waiting].max() - loss[-1]) if falls else None,
-            f"end_accuracy_{name}": float(table[f"sr_{name}_accuracy"][-1]),
-        }
+        loss, plain = (table[f"sr_{form}_loss"].to_numpy() for form in (name, "plain"))
+        found |= dict.fromkeys((f"gap_{name}", f"rise_{name}", f"fall_{name}"))
+        if waiting.any():
+            peak = loss[waiting].max()
+            found[f"gap_{name}"] = float((loss - plain)[waiting].max())
+            found[f"rise_{name}"] = float(peak - loss[waiting][0])
+            found[f"fall_{name}"] = float(peak - loss[-1]) if generalised is not None else None
+        found[f"end_accuracy_{name}"] = float(table[f"sr_{name}_accuracy"][-1])
     return found
 
 
@@ -131,7 +117,7 @@ def summarise_rank(run: Run) -> dict[str, float | None]:
     generalised, fitted = times_of(read_curve(run))
     since = epochs >= (np.inf if generalised is None or fitted is None else fitted)
     onset, later = _onset(epochs, rank, since), epochs > epochs[0]
-    logs = np.log(rank[wait_rows({"epoch": epochs}, fitted, generalised)])
+    logs = np.log(rank[wait_rows(epochs, fitted, generalised)])
     thirds = np.array_split(np.arange(len(logs)), 3)
     moves = [float(np.ptp(logs[part[0] : part[-1] + 2])) for part in thirds if len(part)]
     return {
@@ -159,11 +145,6 @@ def _onset(epochs: np.ndarray, values: np.ndarray, looks: np.ndarray) -> float |
     return float(epochs[near][0])
 
 
-def summarise_first_look(run: Run) -> dict[str, float | None]:
-    """How far the tangent kernel has moved at the first look after the initial one."""
-    return {"kernel_first": kernel_drift(run, run.snapshots[1])["kernel_drift"]}
-
-
 def summarise_start(run: Run) -> dict[str, float | None]:
     """The first row at which 3 % of the training loss is gone, and how far the tangent kernel has
     moved there; for runs that keep their weights at every row."""
@@ -178,17 +159,17 @@ def first_step(run: Run) -> dict[str, float | None]:
     """Norms of the first gradient and of the first update, from the initial weights."""
     spec = run.spec
     with jax.enable_x64(spec.model.loss_precision == "float64"):
-        form, member = make_member(spec, Store(run.path.parent))
-        gradient, update = _stepper(form)(make_program(form).init(member), member)
+        form, member = program.make_member(spec, Store(run.path.parent))
+        gradient, update = _stepper(form)(program.make_program(form).init(member), member)
     return {"first_gradient": float(gradient), "first_update": float(update)}
 
 
 @lru_cache(maxsize=8)  # compiled programs
-def _stepper(form: Form) -> Any:
-    def norms(state: State, member: Member) -> tuple[jax.Array, jax.Array]:
-        key, _ = keys_of(member.clock, state.step)
+def _stepper(form: program.Form) -> Any:
+    def norms(state: program.State, member: program.Member) -> tuple[jax.Array, jax.Array]:
+        key, _ = program.keys_of(member.clock, state.step)
         slope = jax.grad(form.problem.loss)
         gradient = slope(state.params, member.data, member.numbers, state.step, key)
-        return tree_norm(gradient), train_step(form, state, member).update_norm
+        return program.tree_norm(gradient), program.train_step(form, state, member).update_norm
 
     return jax.jit(norms)

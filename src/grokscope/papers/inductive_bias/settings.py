@@ -1,4 +1,4 @@
-"""Set-up and scales of the inductive-bias paper's studies, and what its claims share."""
+"""Set-up and scales of the inductive-bias paper's studies, and what they share."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from grokscope.claims.evidence import Event, Evidence
-from grokscope.claims.judgements import Faster, Share
-from grokscope.claims.studies import Claim, ScaleName, Setting
+from grokscope.claims.evidence import ArmRuns, Evidence
+from grokscope.claims.prose import Prose
+from grokscope.claims.studies import ScaleName, Setting
 from grokscope.spec import RunSpec
+
+PROSE = Prose.read(__package__)
+PLAIN, FEWER = PROSE.paper_words["regimes"]  # by their names in the prose
 
 SEEDS = (456, 789, 111, 222, 333)  # the authors'
 RUNS: dict[ScaleName, tuple[int, ...]] = {"smoke": SEEDS[:1], "laptop": SEEDS, "paper": SEEDS}
@@ -17,6 +20,7 @@ RUNS: dict[ScaleName, tuple[int, ...]] = {"smoke": SEEDS[:1], "laptop": SEEDS, "
 # on a laptop beyond 90 minutes.
 MOST: dict[ScaleName, int] = {"smoke": 1, "laptop": 10, "paper": 5}
 PILOTS = (1, 2, 3, 4)  # the laptop setting was chosen on these
+study = partial(PROSE.study, seeds=RUNS, most_seeds=MOST, pilots=PILOTS)
 
 # What is the same at every scale. The sequence is [a, b, =]; distractors there are none, and with
 # an alphabet of all operands no token is made for them.
@@ -66,40 +70,8 @@ SIZES: dict[ScaleName, dict[str, Any]] = {
     },
 }
 
-NO_NORM, A, MA, M, AQK, AV, MAV = "no LN", "A*", "M+A*", "M", "A^qk", "A^v", "M+A^v"
-PLACES = {
-    NO_NORM: "",
-    A: "attention",
-    MA: "attention+mlp",
-    M: "mlp",
-    AQK: "query_key",
-    AV: "value",
-    MAV: "value+mlp",
-}
-WHOLE = (M, MA, A, NO_NORM)  # placements of whole blocks, in the order that the paper finds
-
-PLAIN, FEWER = "authors' split", "fewer pairs"
-REGIMES = {
-    PLAIN: "The authors' split: pairs are drawn one by one, so that 30 to 50 % of the test "
-    "pairs have their mirror image (b, a) among the training pairs.",
-    FEWER: "The same with 40 % of the pairs in place of 50 % and a learning rate of 0.003: at "
-    "this size the wait without a norm depends much on both.",
-}
-
 # What ends a run early is what is judged: its event `grokked` is then that of `generalised`.
 ENDS: dict[str, Any] = {"training.test_threshold": 0.995, "training.persistence": 1}
-
-GENERALISED = Event("generalised", "generalise", "step of test accuracy 0.995")
-FITTED = Event("fitted", "fit", "step of training loss 0.01")
-PERIODIC = Event("fourier", "reach C_Fourier 1", "step of C_Fourier 1")
-ask = partial(Claim, ours=True)  # a question of our own
-faster = partial(Faster, event=GENERALISED)
-most = partial(Share, expected="most", event=GENERALISED)
-few = partial(Share, expected="few", event=GENERALISED)
-TIMES = (
-    "Steps at which the test accuracy first is 0.995 or more, one dot per seed, a bar at the "
-    "median; triangles for runs whose budget ended before."
-)
 
 
 def base(scale: ScaleName, **changes: Any) -> RunSpec:
@@ -107,17 +79,6 @@ def base(scale: ScaleName, **changes: Any) -> RunSpec:
     modulus = SIZES[scale]["task.modulus"]
     tokens = {"task.alphabet": modulus, "model.outputs": modulus + 1}
     return RunSpec().replace(**{**COMMON, **SIZES[scale], **tokens, **changes})
-
-
-def with_norm(name: str, kind: str = "layer") -> dict[str, Any]:
-    """The fields of a placement. The authors' norms have no epsilon."""
-    if not PLACES[name]:
-        return {}
-    return {
-        "model.norm": PLACES[name],
-        "model.norm_kind": kind,
-        "model.norm_epsilon": 0.0,
-    }
 
 
 def changed(setting: Setting, seed: int, changes: Mapping[str, Any]) -> RunSpec:
@@ -148,3 +109,12 @@ fewer = regimes(
 def complete(evidence: Evidence) -> list[tuple[str, Any]]:
     """Regimes with every run finished, and their samples."""
     return [(r, s) for r, s in evidence.samples.items() if all(a.sound for a in s.arms.values())]
+
+
+def tell(evidence: Evidence, what: str, says: Callable[[ArmRuns], str]) -> str:
+    """A sentence for each of these regimes, with what is said of every arm."""
+    return " ".join(
+        f"{regime.capitalize()}: {what}: "
+        f"{'; '.join(f'{arm.name} {says(arm)}' for arm in sample.arms.values())}."
+        for regime, sample in complete(evidence)
+    )

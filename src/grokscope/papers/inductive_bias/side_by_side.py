@@ -153,7 +153,6 @@ compare_placements = partial(
         f"relapses, {WHOSE}": beside("relapse", "relapse", ".0%"),
     },
 )
-compare_rates = partial(compare_times, study="rates", more=FIT)
 compare_decays = partial(
     compare_times,
     study="decay",
@@ -162,8 +161,6 @@ compare_decays = partial(
         f"effective rank, {WHOSE}": beside("rank_end", "rank"),
     },
 )
-compare_readouts = partial(compare_times, study="readout")
-compare_rescaled = partial(compare_times, study="rescaled")
 
 
 def compare_compression(evidence: Evidence) -> Comparison | None:

@@ -18,13 +18,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from grokscope.problems.fields import (
-    Fields,
-    Numbers,
-    set_up,
-    standardise,
-)  # fmt: skip
+from grokscope.measures.likelihoods import draw
+from grokscope.problems.fields import Fields, Numbers, set_up, standardise
 from grokscope.spec.equations import ROUGH, EquationSpec, FieldSpec
+from grokscope.spec.fields import nest
 from grokscope.store import Run
 from grokscope.tasks import fields
 
@@ -67,15 +64,12 @@ def _truth(equation: EquationSpec) -> Truth:
     count = REFERENCE if equation.dimensions == 1 else SAMPLES
     drawn = fields.simulate(equation, second, coefficients, count + SAMPLES)
     ends = np.asarray(drawn).reshape(CONDITIONS, count + SAMPLES, -1)
-    reference = ends[:, :count]
+    reference, fresh = np.split(ends, [count], axis=1)
     known = fields.known_law(equation, coefficients)
-    if known is None:
-        moments = from_samples(reference)
-        mean, covariance = moments.mean, moments.covariance
-    else:
-        mean, covariance = known[0], np.broadcast_to(known[1], (CONDITIONS, *known[1].shape))
+    mean, covariance = known or from_samples(reference)[:2]
+    covariance = np.broadcast_to(covariance, (CONDITIONS, *covariance.shape[-2:]))
     unit = float(np.sqrt(np.trace(covariance, axis1=1, axis2=2).mean() / given.shape[1]))
-    return Truth(coefficients, given, reference, ends[:, count:], mean, covariance, unit)
+    return Truth(coefficients, given, reference, fresh, mean, covariance, unit)
 
 
 def from_samples(samples: np.ndarray) -> Law:  # (u, s, N)
@@ -86,7 +80,9 @@ def from_samples(samples: np.ndarray) -> Law:  # (u, s, N)
 
 
 def gaussian(mean: np.ndarray, covariance: np.ndarray, seed: int = 0) -> Law:
-    """Samples through the eigenvectors, since covariances may be singular."""
+    """With a covariance of each initial condition, or one for all. Samples through the
+    eigenvectors, since covariances may be singular."""
+    covariance = np.broadcast_to(covariance.astype(float), (len(mean), *covariance.shape[-2:]))
     values, vectors = np.linalg.eigh(covariance)
     root = vectors * np.sqrt(np.maximum(values, 0.0))[..., None, :]
     noise = np.random.default_rng(seed).normal(size=(len(mean), SAMPLES, mean.shape[-1]))
@@ -103,71 +99,75 @@ class Trained(NamedTuple):
     scales: Any
     numbers: Numbers
 
+    @property
+    def truth(self) -> Truth:
+        return find_truth(self.spec.equation)
+
     def scaled(self, given: np.ndarray) -> Any:  # (u, N) -> (u, N, 1)
         return jnp.asarray(standardise(given, self.scales.given)[..., None])
 
+    def restored(self, values: Any) -> np.ndarray:
+        """Fields in the equation's units."""
+        shift, scale = self.scales.fields
+        return np.asarray(values) * scale + shift
+
     def moments(self, given: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # (u, N), (u, N, N)
         """Mean and covariance in one forward pass, on any grid."""
-        shift, scale = self.scales.fields
         law = self.problem.predict(self.params, self.scaled(given), self.numbers)
-        factor, rest = np.asarray(law.factor, float), np.asarray(law.diagonal, float)
+        mean, factor, rest = (np.asarray(each, float) for each in law)
         covariance = np.einsum("urn,urk->unk", factor, factor)
         covariance += rest[..., None] * np.eye(rest.shape[-1])
-        return np.asarray(law.mean, float) * scale + shift, covariance * scale**2
+        return self.restored(mean), covariance * self.scales.fields[1] ** 2
+
+    def marginals(self, given: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # (u, N) twice
+        """Mean and deviation at every point, without the whole covariance."""
+        law = self.problem.predict(self.params, self.scaled(given), self.numbers)
+        mean, factor, rest = map(np.asarray, law)
+        spread = np.sqrt(np.sum(factor**2, axis=1) + rest)
+        return self.restored(mean), spread * self.scales.fields[1]
 
 
 def open_run(run: Run) -> Trained:
     spec: Any = run.spec
-    params: dict[str, dict[str, Any]] = {}
-    for name, array in run.weights().items():
-        trunk, _, rest = name.partition(".")
-        params.setdefault(trunk, {})[rest] = jnp.asarray(array)
-    return Trained(spec, params, *set_up(spec))
+    return Trained(spec, jax.tree.map(jnp.asarray, nest(run.weights())), *set_up(spec))
 
 
-def operator_law(trained: Trained, truth: Truth) -> Law:
+def operator_law(trained: Trained) -> Law:
     """What the run predicts: a Gaussian (B3 if its rank is 0), a flow (B5), or many passes with
     dropout (B4)."""
+    given = trained.truth.given
     if trained.problem.flow:
-        return from_samples(flow_sampler(trained, SAMPLES, STEPS)(truth.given))
+        return from_samples(flow_sampler(trained, SAMPLES, STEPS)(given))
     if trained.problem.drops:
-        return from_samples(sample_dropout(trained, truth.given))
-    return gaussian(*trained.moments(truth.given))
+        return from_samples(sample_dropout(trained, given))
+    return gaussian(*trained.moments(given))
 
 
-def flow_sampler(
-    trained: Trained, count: int, steps: int
-) -> Callable[[np.ndarray], np.ndarray]:  # (u, N) -> (u, count, N)
+Sampler = Callable[[np.ndarray], np.ndarray]  # (u, N) -> (u, s, N)
+
+
+def flow_sampler(trained: Trained, count: int, steps: int) -> Sampler:
     """Samples of the learned flow, from white noise to the field."""
-    shift, scale = trained.scales.fields
     flow = partial(_flow, trained.problem, count, steps, trained.params, trained.numbers)
 
     def sample(given: np.ndarray) -> np.ndarray:
         keys = jax.random.split(jax.random.key(0), len(given))
         pairs = zip(keys, trained.scaled(given), strict=True)
-        return np.stack([np.asarray(flow(key, one)) for key, one in pairs]) * scale + shift
+        return trained.restored([np.asarray(flow(key, one)) for key, one in pairs])
 
     return sample
 
 
-def pass_sampler(trained: Trained, count: int) -> Callable[[np.ndarray], np.ndarray]:
-    """Samples of the Gaussian law, from one pass: (u, N) -> (u, count, N)."""
-    shift, scale = trained.scales.fields
+def pass_sampler(trained: Trained, count: int) -> Sampler:
+    """Samples of the Gaussian law, from one pass."""
     draw = partial(_pass, trained.problem, count, trained.params, trained.numbers)
-
-    def sample(given: np.ndarray) -> np.ndarray:
-        return np.asarray(draw(jax.random.key(0), trained.scaled(given))) * scale + shift
-
-    return sample
+    return lambda given: trained.restored(draw(jax.random.key(0), trained.scaled(given)))
 
 
 @partial(jax.jit, static_argnums=(0, 1))
 def _pass(problem: Fields, count: int, params: Any, numbers: Numbers, key: Any, given: Any) -> Any:
     law = problem.predict(params, given, numbers)
-    first, second = jax.random.split(key)
-    along = jax.random.normal(first, (len(given), count, law.factor.shape[1]))
-    apart = jax.random.normal(second, (len(given), count, given.shape[1]))
-    return law.mean[:, None] + along @ law.factor + apart * jnp.sqrt(law.diagonal)[:, None]
+    return law.mean[:, None] + draw(law.factor, law.diagonal, count, key)
 
 
 @partial(jax.jit, static_argnums=(0, 1, 2))
@@ -187,26 +187,14 @@ def _flow(
 
 
 def sample_dropout(trained: Trained, given: np.ndarray) -> np.ndarray:  # -> (u, PASSES, N)
-    shift, scale = trained.scales.fields
-    scaled = trained.scaled(given)
-
+    drop = partial(_drop, trained.problem, trained.params, trained.scaled(given), trained.numbers)
     keys = jax.random.split(jax.random.key(0), PASSES)
-    found = [
-        np.asarray(_drop(trained.problem, trained.params, scaled, trained.numbers, key))
-        for key in keys
-    ]
-    return np.stack(found, axis=1) * scale + shift
+    return trained.restored(np.stack([np.asarray(drop(key)) for key in keys], axis=1))
 
 
 @partial(jax.jit, static_argnums=0)
 def _drop(problem: Fields, params: Any, scaled: Any, numbers: Numbers, key: Any) -> Any:
     return problem.predict(params, scaled, numbers, key).mean
-
-
-def dirac(mean: np.ndarray) -> Law:
-    """B0: the mean and nothing around it."""
-    flat = np.zeros((len(mean), mean.shape[1], mean.shape[1]))
-    return Law(mean, flat, mean[:, None])
 
 
 def residuals(trained: Trained) -> np.ndarray:  # (conditions * noises, N)
@@ -217,31 +205,31 @@ def residuals(trained: Trained) -> np.ndarray:  # (conditions * noises, N)
     return around.reshape(-1, around.shape[-1]) * scale
 
 
-def global_spread(mean: np.ndarray, around: np.ndarray) -> Law:
-    """B1: independent noise of one size, the deviation of all training residuals."""
-    return gaussian(mean, _everywhere(np.mean(around**2) * np.eye(mean.shape[1]), mean))
-
-
-def constant_covariance(mean: np.ndarray, around: np.ndarray, rank: int = 0) -> Law:
-    """B2: the covariance of the training residuals, the same for every initial condition. With a
-    rank, what an operator of that rank could say of it: its first components, and at every point
-    the variance that they leave out."""
-    found = around.T @ around / len(around)
+def around_mean(mean: np.ndarray, around: np.ndarray, rank: int) -> dict[str, Law]:
+    """B0 to B2 by name: a mean and nothing around it; with independent noise of one size, the
+    deviation of all training residuals; with the covariance of these, the same for every initial
+    condition; and with what an operator of a rank could say of that: its first components, and at
+    every point the variance that they leave out."""
+    size = mean.shape[1]
+    constant = ranked = around.T @ around / len(around)
     if rank:
-        values, vectors = np.linalg.eigh(found)
+        values, vectors = np.linalg.eigh(constant)
         first = (vectors[:, -rank:] * values[-rank:]) @ vectors[:, -rank:].T
-        found = first + np.diag(np.diag(found - first))
-    return gaussian(mean, _everywhere(found, mean))
-
-
-def _everywhere(covariance: np.ndarray, mean: np.ndarray) -> np.ndarray:
-    return np.broadcast_to(covariance.astype(float), (len(mean), *covariance.shape))
+        ranked = first + np.diag(np.diag(constant - first))
+    return {
+        "dirac": Law(mean, np.zeros((*mean.shape, size)), mean[:, None]),
+        "global": gaussian(mean, np.mean(around**2) * np.eye(size)),
+        "constant": gaussian(mean, constant),
+        "ranked": gaussian(mean, ranked),
+    }
 
 
 def coarse_solver(equation: EquationSpec, operations: float, truth: Truth) -> Law | None:
     """B6: as many solutions on a coarser grid with fewer steps as have so many operations, those of
     one forward pass, put on the fine grid by trigonometric interpolation. None for rough
     volatility, which is drawn and not solved."""
+    from scipy.signal import resample  # by trigonometric polynomials; slow to import
+
     if equation.kind in ROUGH or equation.dimensions > 1:
         return None
     own = fields.settled(equation)[0]
@@ -251,15 +239,7 @@ def coarse_solver(equation: EquationSpec, operations: float, truth: Truth) -> La
     each = steps * points * (4 * 5 * np.log2(points) + 10)
     count = max(int(operations / each), 2)
     drawn = fields.simulate(coarse, jax.random.key(1), truth.coefficients, count)
-    return from_samples(interpolate(np.asarray(drawn), equation.points))
-
-
-def interpolate(coarse: np.ndarray, points: int) -> np.ndarray:  # (..., n) -> (..., points)
-    """By trigonometric polynomials; the same values at the old points."""
-    spectrum = np.fft.rfft(coarse, axis=-1, norm="forward")
-    if points > coarse.shape[-1]:
-        spectrum[..., -1] /= 2  # the highest frequency stands for both of its signs
-    return np.fft.irfft(spectrum, n=points, axis=-1, norm="forward")
+    return from_samples(resample(np.asarray(drawn), equation.points, axis=-1))
 
 
 def oracle_moments(truth: Truth, noises: int) -> Law:

@@ -2,139 +2,117 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping
 
-from grokscope.claims.evidence import Tables
-from grokscope.claims.studies import ScaleName
+from grokscope.claims.evidence import ArmRuns, Tables
+from grokscope.claims.studies import Answer, Comparison, ScaleName, Study
 from grokscope.papers.martingale_operators import (
-    budget,
+    costs,
     delay,
     distances,
     grids,
+    heads,
     losses,
     rank,
-    roughness,
     small_noise,
-    speed,
-    wells,
 )
 from grokscope.papers.martingale_operators.evaluation import DEFINITIONS, summarise
-from grokscope.papers.martingale_operators.settings import PROSE, REGIMES, middle, typical
+from grokscope.papers.martingale_operators.judgements import middle
+from grokscope.papers.martingale_operators.settings import PROSE
 
-STUDIES = (distances, losses, rank, wells, grids, small_noise, roughness, speed, budget, delay)
-
-
-def answer(tables: Mapping[ScaleName, Tables]) -> Sequence[str]:
-    """The central questions with what the laptop tables say."""
-    if "laptop" not in tables:
-        return ()
-    table = tables["laptop"]
-    return [
-        f"**Which “Wasserstein” could give 120 times?** {_say_factors(table)}",
-        f"**How much is left against a constant covariance?** {_say_constant(table)}",
-        f"**Does the diagonal likelihood learn any correlation?** {_say_correlation(table)}",
-        f"**Where does a Gaussian head stop being enough?** {_say_gaussian(table)}",
-    ]
+Runs = Mapping[str, Mapping[str, ArmRuns]]
+"""By regime, the arms of a study that have been run."""
+Rows = Iterator[tuple[str, ...]]  # of a table, the headings first
 
 
-NOT_RUN = "Not run."
-SHOWN = ("w2", "sliced", "bures")
-RIVALS = {
-    "global": "one deviation for all points and conditions (B1)",
-    "constant": "one covariance (B2)",
-    "floor": "a fresh sample of the truth",
+def read_factors(runs: Runs) -> Rows:
+    """How many times closer to the truth than the Dirac, by definition."""
+    chosen = (distances.FAVOURABLE, "w2", "sliced", "bures")
+    yield ("", *(DEFINITIONS[column] for column in chosen))
+    laws = {
+        "": "operator with the paper's loss",
+        "global_": "B1, one deviation",
+        "constant_": "B2, one covariance",
+        "floor_": "fresh sample of the truth",
+    }
+    for regime in distances.CLAIMED:
+        if arm := runs[regime].get("diagonal"):
+            for prefix, law in laws.items():
+                factors = [middle(arm, f"dirac_{c}", prefix + c) for c in chosen]
+                yield (f"{regime}: {law}", *(f"{factor:.3g}" for factor in factors))
+
+
+def read_constant(runs: Runs) -> Rows:
+    """Distances of rivals over the operator's."""
+    rivals = {
+        "constant": ("one covariance", ("diagonal", "joint")),
+        "ranked": ("one of the same rank", ("joint",)),
+        "coarse": ("coarse solver", ("diagonal", "joint")),
+    }
+    losses = {"diagonal": "the paper's loss", "joint": "joint likelihood"}
+    pairs = [(rival, arm) for rival, (_, arms) in rivals.items() for arm in arms]
+    yield ("", *(f"{rivals[rival][0]}, against {losses[arm]}" for rival, arm in pairs))
+    for regime, arms in runs.items():
+        if losses.keys() <= arms.keys():
+            ratios = [middle(arms[arm], f"{rival}_bures", "bures") for rival, arm in pairs]
+            yield (regime, *(f"{ratio:.2g}" for ratio in ratios))
+
+
+def read_correlation(runs: Runs) -> Rows:
+    names = list(dict.fromkeys(name for arms in runs.values() for name in arms))
+    yield ("", *names)
+    for regime, arms in runs.items():
+        if arms:
+            yield (regime, *(f"{middle(arms[n], 'correlation_error'):.2g}" for n in names))
+
+
+def read_gaussian(runs: Runs) -> Rows:
+    """At each time, the excess over a fresh sample."""
+    yield ("", "excess kurtosis of the truth", "Gaussian head", "flow")
+    arms = runs["double well"]
+    for name, arm in arms.items():
+        if not name.startswith(heads.FLOW):
+            flow = arms.get(heads.FLOW + name)
+            excess = [middle(each, "excess_w2") if each else math.nan for each in (arm, flow)]
+            numbers = ("–" if math.isnan(each) else f"{each:.2g}" for each in excess)
+            yield (name, f"{middle(arm, 'kurtosis'):.1f}", *numbers)
+
+
+QUESTIONS: Mapping[str, tuple[Study, Callable[[Runs], Rows]]] = {
+    "factors": (distances.STUDY, read_factors),
+    "constant": (distances.STUDY, read_constant),
+    "correlation": (losses.STUDY, read_correlation),
+    "gaussian": (heads.WELLS, read_gaussian),
 }
 
 
-def _say_factors(table: Tables) -> str:
-    parts = []
-    for regime, claimed in distances.CLAIMED.items():
-        arm = table.evidence(distances.STUDY, "laptop").samples[regime].arms["diagonal"]
-        if arm.missing == len(arm.rows):
-            continue
-        found = {c: typical(arm, f"dirac_{c}", c) for c in DEFINITIONS}
-        best = max(found, key=lambda c: found[c])
-        others = ", ".join(f"{DEFINITIONS[c]} gives {found[c]:.2g}" for c in SHOWN if c != best)
-        rivals = ", ".join(
-            f"{typical(arm, f'dirac_{best}', f'{prefix}_{best}'):.0f} for {words}"
-            for prefix, words in RIVALS.items()
-        )
-        parts.append(
-            f"On {regime} at most {found[best]:.0f} times, by {DEFINITIONS[best]} (the paper: "
-            f"{claimed:.0f}); {others}. By that most favourable distance it is {rivals}."
-        )
-    if not parts:
-        return NOT_RUN
-    return (
-        "How many times closer to the truth than its mean alone is the operator with the paper's "
-        "loss? " + " ".join(parts)
-    )
-
-
-def _say_constant(table: Tables) -> str:
-    parts, solvers = [], []
-    for regime, sample in table.evidence(distances.STUDY, "laptop").samples.items():
-        arms = [sample.arms[name] for name in ("diagonal", "joint")]
-        if any(arm.missing == len(arm.rows) for arm in arms):
-            continue
-        paper, joint = (typical(a, "constant_bures", "bures") for a in arms)
-        same = typical(arms[1], "ranked_bures", "bures")
-        parts.append(f"{regime} {paper:.2g}, {joint:.2g} and {same:.2g}")
-        coarse = " and ".join(f"{typical(a, 'coarse_bures', 'bures'):.2g}" for a in arms)
-        solvers.append(f"{regime} {coarse}")
-    if not parts:
-        return NOT_RUN
-    return (
-        "Distance of one covariance for all initial conditions over the operator's (joint W2; "
-        "below 1 the constant is better): with the paper's loss, with the joint likelihood, and "
-        f"with the joint likelihood against a constant of the same rank: {'; '.join(parts)}. The "
-        "same of a coarse solver that has the operations of one forward pass (B6), with the "
-        f"paper's loss and with the joint likelihood: {'; '.join(solvers)}."
-    )
-
-
-def _say_correlation(table: Tables) -> str:
-    parts = []
-    for regime, sample in table.evidence(losses.STUDY, "laptop").samples.items():
-        known = [
-            f"{name} {middle(arm, 'correlation_error'):.2g}"
-            for name, arm in sample.arms.items()
-            if arm.missing < len(arm.rows)
-        ]
-        parts += [f"{regime}: {', '.join(known)}"] if known else []
-    if not parts:
-        return NOT_RUN
-    return (
-        "Error of the correlations by loss (1: as far off as a law without any; where correlation "
-        f"is learned that is not there it can exceed 1). {'; '.join(parts)}."
-    )
-
-
-def _say_gaussian(table: Tables) -> str:
-    arms = table.evidence(wells.STUDY, "laptop").samples["double well"].arms
-    known = {name: arm for name, arm in arms.items() if arm.missing < len(arm.rows)}
-    heads = [
-        f"{middle(arm, 'excess_w2'):.2g} at {name} (excess kurtosis {middle(arm, 'kurtosis'):.1f})"
-        for name, arm in known.items()
-        if not name.startswith("flow")
-    ]
-    flows = [
-        f"{middle(arm, 'excess_w2'):.2g} at {name.removeprefix('flow, ')}"
-        for name, arm in known.items()
-        if name.startswith("flow")
-    ]
-    if not heads:
-        return NOT_RUN
-    return (
-        "In the double well the law splits in two with time. Pointwise W2 of the Gaussian head "
-        "beyond that of a fresh sample of the truth, in deviations: "
-        f"{', '.join(heads)}; of a flow: {', '.join(flows)}."
-    )
+def answer(tables: Mapping[ScaleName, Tables]) -> Iterator[Answer]:
+    """The central questions with what the laptop tables say, where they say anything."""
+    for name, (study, read) in QUESTIONS.items() if "laptop" in tables else ():
+        runs = {
+            regime: {arm.name: arm for arm in sample.arms.values() if arm.missing < len(arm.rows)}
+            for regime, sample in tables["laptop"].evidence(study, "laptop").samples.items()
+        }
+        headings, *rows = read(runs)
+        if rows:
+            yield Answer(**PROSE.answers[name], table=Comparison(headings, tuple(rows)))
 
 
 PAPER = PROSE.paper(
-    studies=tuple(module.STUDY for module in STUDIES),
-    regimes=REGIMES,
+    studies=(  # in the order of the page
+        distances.STUDY,
+        losses.STUDY,
+        rank.STUDY,
+        heads.WELLS,
+        grids.STUDY,
+        small_noise.STUDY,
+        heads.ROUGHNESS,
+        costs.SPEED,
+        costs.BUDGET,
+        delay.STUDY,
+        distances.SIZES,
+    ),
     summarise=summarise,
     answer=answer,
 )

@@ -39,7 +39,7 @@ def rank_gap(
 ) -> float:  # (N,), all of the covariance
     """T2: distance of N(0, C) from its best approximation of rank r. "wasserstein": W2 = (sum of
     the eigenvalues left out)^1/2, since the two commute. "frobenius": their root sum of squares."""
-    left = np.sort(eigenvalues)[::-1][rank:]
+    left = np.maximum(np.sort(eigenvalues)[::-1][rank:], 0.0)  # none is negative but by rounding
     return float(np.sqrt(left.sum() if norm == "wasserstein" else (left**2).sum()))
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
-from grokscope.claims.evidence import ArmRuns, Event, Evidence
+from grokscope.claims.evidence import ArmRuns, Evidence
 from grokscope.claims.judgements import Faster, InverseLaw, Trend
 from grokscope.claims.studies import Setting
 from grokscope.papers.structural_inference import figures
-from grokscope.papers.structural_inference.settings import ORACLE, PROSE, finished, settings
+from grokscope.papers.structural_inference.settings import ORACLE, PROSE, RIGHT, finished, settings
 from grokscope.spec import RunSpec
 
 STRENGTHS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
@@ -16,7 +17,7 @@ BASELINE = "no prior"
 
 
 def arm(strength: float) -> str:
-    return f"strength {strength:g}" if strength else BASELINE
+    return f"strength {strength:g}"
 
 
 def strengths(setting: Setting) -> tuple[float, ...]:
@@ -27,14 +28,15 @@ def strengths(setting: Setting) -> tuple[float, ...]:
     return STRENGTHS
 
 
-def arms(setting: Setting, seed: int) -> dict[str, RunSpec]:
+def graded(setting: Setting, seed: int, strengths: Sequence[float]) -> dict[str, RunSpec]:
     return {
-        BASELINE: setting.baseline(seed),
-        **{
-            arm(strength): setting.variant(seed, {**ORACLE, "prior.strength": strength})
-            for strength in strengths(setting)
-        },
+        arm(strength): setting.variant(seed, {**ORACLE, "prior.strength": strength})
+        for strength in strengths
     }
+
+
+def arms(setting: Setting, seed: int) -> dict[str, RunSpec]:
+    return {BASELINE: setting.baseline(seed), **graded(setting, seed, strengths(setting))}
 
 
 def dose(one: ArmRuns) -> float:
@@ -44,7 +46,7 @@ def dose(one: ArmRuns) -> float:
 
 LAW = InverseLaw(dose)
 # What eq. 7 bounds is the time until attention is right, not until the network has grokked.
-ROUTED = Event("structured", "get attention right", "epoch at which attention is right")
+ROUTING = InverseLaw(dose, RIGHT)
 
 
 def read(evidence: Evidence) -> str:
@@ -53,14 +55,14 @@ def read(evidence: Evidence) -> str:
     (claim,) = (claim for claim in evidence.study.claims if claim.test is LAW)
     for regime, sample in finished(evidence):
         finding = evidence.findings(claim)[regime]
-        if finding.estimate is None or math.isnan(finding.estimate.value):
-            sentences.append(f"{regime.capitalize()}: {finding.remark}.")
-            continue
-        law, floor_is = LAW.fit(sample)
-        sentences.append(
-            f"{regime.capitalize()}: grok epoch = {law.floor:,.0f} + {law.scale:,.3g} / "
-            f"λ^{law.exponent:.2f} (exponent: {finding.estimate}); the floor {floor_is}."
-        )
+        said = finding.remark
+        if finding.estimate is not None and not math.isnan(finding.estimate.value):
+            law, floor_is = LAW.fit(sample)
+            said = (
+                f"grok epoch = {law.floor:,.0f} + {law.scale:,.3g} / λ^{law.exponent:.2f} "
+                f"(exponent: {finding.estimate}); the floor {floor_is}"
+            )
+        sentences.append(f"{regime.capitalize()}: {said}.")
     return " ".join(sentences)
 
 
@@ -70,7 +72,7 @@ STUDY = PROSE.study(
         "prior accelerates": Faster(arm(1.0), BASELINE, least=1.25),
         "stronger is faster": Trend(dose, "the strength of the prior (0 without one)", high=-0.3),
         "inverse law": LAW,
-        "inverse law of routing": InverseLaw(dose, ROUTED),
+        "inverse law of routing": ROUTING,
     },
     settings=settings,
     arms=arms,

@@ -71,5 +71,4 @@ STUDY = PROSE.study(
     settings=only(smoke=("noise",)),
     arms=arms,
     draw=figures.draw_tickets,
-    appendix=True,
 )

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from grokscope.claims.evidence import ArmRuns
 from grokscope.claims.judgements import InverseLaw
 from grokscope.claims.studies import ScaleName, Setting
 from grokscope.papers.structural_inference import figures
-from grokscope.papers.structural_inference.settings import ORACLE, PROSE, settings
+from grokscope.papers.structural_inference.settings import ORACLE, PROSE, field_of, settings
 from grokscope.spec import RunSpec
 
 DECAYS = {"smoke": (1.0, 3.0), "laptop": (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)}
@@ -36,24 +35,18 @@ def arms(setting: Setting, seed: int) -> dict[str, RunSpec]:
     }
 
 
-def decay_of(kind: str) -> InverseLaw:
-    """The law over the arms with one kind of prior."""
-
-    def dose(one: ArmRuns) -> float | None:
-        return one.spec.optimiser.weight_decay if one.spec.prior.kind == kind else None
-
-    return InverseLaw(dose, symbol="decay")
+def law_with(prior: str) -> InverseLaw:
+    return InverseLaw(field_of("optimiser.weight_decay", prior), symbol="decay")
 
 
 STUDY = PROSE.study(
     "decay-law",
     tests={
-        "delay is inverse in decay": decay_of("none"),
-        "delay is inverse in decay with the prior": decay_of("oracle"),
+        "delay is inverse in decay": law_with("none"),
+        "delay is inverse in decay with the prior": law_with("oracle"),
     },
     numbers={"EPOCHS": EPOCHS},
     settings=where,
     arms=arms,
     draw=figures.draw_tickets,
-    appendix=True,
 )

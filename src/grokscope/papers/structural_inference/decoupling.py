@@ -15,12 +15,14 @@ import math
 
 import numpy as np
 import polars as pl
+from scipy.stats import binomtest
 
 from grokscope.errors import SpecError
 from grokscope.papers.structural_inference import theory
 from grokscope.papers.structural_inference.certificates.checks import inspect_run
 from grokscope.store import Run, Store
 
+FOLDS = 8  # of a cross-validation
 # Larger means more likely to generalise; the sign reverses the others.
 MASSES = ("weakest_min", "weakest_q01", "weakest_q10", "weakest_mean", "mass_mean")
 SIZES = ("divergence", "attention_entropy", "mlp_norm", "lipschitz_bound", "parameter_norm")
@@ -72,15 +74,12 @@ def add_conditions(table: pl.DataFrame) -> pl.DataFrame:
 
 def confusion(predicted: np.ndarray, actual: np.ndarray) -> tuple[int, int, int, int]:
     """Predicted and did, predicted and did not, not predicted but did, neither."""
-    pairs = ((predicted, actual), (predicted, ~actual), (~predicted, actual), (~predicted, ~actual))
-    first, second, third, fourth = (int(np.sum(one & other)) for one, other in pairs)
-    return first, second, third, fourth
+    hits, calls, happened = (int(np.sum(x)) for x in (predicted & actual, predicted, actual))
+    return hits, calls - hits, happened - hits, len(actual) - calls - happened + hits
 
 
 def share_interval(count: int, total: int) -> tuple[float, float]:
     """Wilson interval of a share, 95 %."""
-    from scipy.stats import binomtest
-
     if total == 0:
         return math.nan, math.nan
     interval = binomtest(count, total).proportion_ci(0.95, method="wilson")
@@ -108,24 +107,19 @@ def balanced_accuracy(predicted: np.ndarray, actual: np.ndarray) -> float:
 
 
 def cross_validate(
-    candidates: np.ndarray,
-    actual: np.ndarray,
-    groups: np.ndarray,
-    folds: int = 8,
-    repeats: int = 20,
-    seed: int = 0,
+    candidates: np.ndarray, actual: np.ndarray, groups: np.ndarray, repeats: int = 20
 ) -> tuple[float, float]:  # (candidates, runs), (runs,), (runs,)
     """Balanced accuracy on held-out runs, mean and standard deviation over repeats.
     Measure and cut are both chosen on the other folds: with several candidates the choice between
     them is part of what is tested. Runs of one group (the same spec except for the seed) stay in
     one fold, so that no run is judged by its twin."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     names, member = np.unique(groups, return_inverse=True)
     scores = []
     for _ in range(repeats):
-        fold = (rng.permutation(len(names)) % folds)[member]
+        fold = (rng.permutation(len(names)) % FOLDS)[member]
         predicted = np.zeros(len(actual), dtype=bool)
-        for held in range(folds):
+        for held in range(FOLDS):
             rest = fold != held
             found = [best_threshold(values[rest], actual[rest]) for values in candidates]
             row = int(np.argmax([accuracy for _, accuracy in found]))

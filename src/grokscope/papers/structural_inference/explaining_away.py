@@ -102,18 +102,16 @@ def read(evidence: Evidence) -> str:
         if np.isfinite(falls).all():
             means = [PerSeed.known(fall).estimate(ERROR) for fall in falls]
             parts.append(f"{regime} {means[0]}, {means[1]} and {means[2]}")
-    if not parts:
-        return ""
-    return (
-        "By what factor the mean gradient, its bound and the sharp form of the bound (1 - exp(-L) "
-        "in place of √L) fall, from their largest value up to memorisation to their median between "
-        f"then and grokking, without a prior: {'; '.join(parts)}."
-    )
+    return PROSE.reading("explaining-away")["says"].format(found="; ".join(parts)) if parts else ""
 
 
 def far_below(arm: str) -> Level:
     effect, absent = "largest ratio after memorisation", "have not memorised"
     return Level(arm, "bound_ratio_memorised", effect, high=FAR, absent=absent)
+
+
+def explains(column: str) -> Level:
+    return Level(BASELINE, column, "share of the fall", low=0.5, absent=NO_FALL)
 
 
 STUDY = PROSE.study(
@@ -124,12 +122,8 @@ STUDY = PROSE.study(
         ),
         "far below after memorisation": far_below(BASELINE),
         "far below with a prior": far_below(PRIOR),
-        "the bound explains starvation": Level(
-            BASELINE, "bound_explains", "share of the fall", low=0.5, absent=NO_FALL
-        ),
-        "the sharp bound explains starvation": Level(
-            BASELINE, "sharp_bound_explains", "share of the fall", low=0.5, absent=NO_FALL
-        ),
+        "the bound explains starvation": explains("bound_explains"),
+        "the sharp bound explains starvation": explains("sharp_bound_explains"),
     },
     settings=only(),
     arms=arms,
@@ -138,5 +132,4 @@ STUDY = PROSE.study(
     summarise=summarise,
     trace=trace,
     curve_arms=(BASELINE, PRIOR),
-    appendix=True,
 )

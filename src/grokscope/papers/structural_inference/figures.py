@@ -12,14 +12,14 @@ import numpy as np
 from grokscope.claims.evidence import ArmRuns, Evidence, Sample
 from grokscope.claims.judgements import InverseLaw
 from grokscope.claims.studies import Panel
-from grokscope.claims.verdicts import fit_power_law, median_time
+from grokscope.claims.verdicts import median_time
 from grokscope.draw import evidence as charts
 from grokscope.draw import theme
 from grokscope.draw.axes import decades, log_axis, share_axis
 from grokscope.draw.evidence import BUDGET, LIMIT, Curves, Stack, Strip, present, run_rows
 from grokscope.draw.marks import Rows, draw_rule, draw_text, inline
-from grokscope.draw.words import count_reached, count_runs, is_sound
-from grokscope.spec import OptimiserSpec, RunSpec
+from grokscope.draw.words import count_reached, count_runs
+from grokscope.spec import OptimiserSpec
 
 TICKET, WITH_ATTENTION, ATTENTION, CONTROL = (theme.ARMS[i] for i in (3, 7, 4, 5))
 BATCH, MOMENTUM = (theme.ARMS[i] for i in (4, 5))
@@ -38,24 +38,25 @@ PHASES = (
 )
 
 
-def prior_colour(spec: RunSpec) -> str:
-    return theme.kind_colour(theme.PRIORS, spec.prior.kind)
+def prior_colour(arm: ArmRuns) -> str:
+    return theme.kind_colour(theme.PRIORS, arm.spec.prior.kind)
 
 
-def ticket_colour(spec: RunSpec) -> str:
+def ticket_colour(arm: ArmRuns) -> str:
     """By what is cut or frozen, else by the prior."""
-    mask, frozen = spec.interventions.mask, spec.interventions.frozen_attention
+    mask = arm.spec.interventions.mask
+    frozen = arm.spec.interventions.frozen_attention
     taught = frozen in ("teacher", "oracle")
     if mask.kind == "none" and frozen != "uniform":
-        return ATTENTION if taught else prior_colour(spec)
+        return ATTENTION if taught else prior_colour(arm)
     if taught:
         return WITH_ATTENTION
     return TICKET if mask.kind == "magnitude" and mask.effect == "prune" else CONTROL
 
 
-def rate_colour(spec: RunSpec) -> str:
+def rate_colour(arm: ArmRuns) -> str:
     """By the optimiser; AdamW's by what is unusual about it."""
-    usual, given = OptimiserSpec(), spec.optimiser
+    usual, given = OptimiserSpec(), arm.spec.optimiser
     if given.kind != usual.kind:
         return theme.kind_colour(theme.OPTIMISERS, given.kind)
     if given.batch:
@@ -67,28 +68,17 @@ def rate_colour(spec: RunSpec) -> str:
 def draw_outcomes(evidence: Evidence) -> list[Panel]:
     """Final test accuracy of every run, one panel per regime."""
 
+    def strip(sample: Sample, arm: ArmRuns) -> Strip:
+        values, limits = arm.values("test_accuracy"), (sample.setting.base.training.test_threshold,)
+        return Strip(arm, prior_colour(arm), values, count_reached(arm.rows), None, limits)
+
     x = share_axis(alt.X, "value", "Final accuracy on unseen examples", low=-0.02)
-
-    def draw(sample: Sample) -> alt.LayerChart:
-        limits, strips = (sample.setting.base.training.test_threshold,), []
-        for arm in sample.arms.values():
-            values, summary = arm.values("test_accuracy"), count_reached(arm.rows)
-            strips.append(Strip(arm, prior_colour(arm.spec), values, summary, None, limits))
-        return charts.draw_strips(strips, x, LIMIT)
-
-    return charts.draw_regimes(evidence, draw, "right: how many grok; triangles do not")
+    return charts.draw_tracks(evidence, strip, x, LIMIT, "right: how many grok; triangles do not")
 
 
 def draw_tickets(evidence: Evidence) -> list[Panel]:
     """Grok epoch of every run with the median of each arm, one panel per regime."""
-    x = charts.time_axis(alt.X, evidence)
-
-    def draw(sample: Sample) -> alt.LayerChart:
-        arms = sample.arms.values()
-        strips = [charts.time_strip(sample, arm, ticket_colour(arm.spec)) for arm in arms]
-        return charts.draw_strips(strips, x)
-
-    return charts.draw_regimes(evidence, draw)
+    return charts.draw_times(evidence, ticket_colour)
 
 
 def draw_priors(evidence: Evidence) -> list[Panel]:
@@ -106,7 +96,7 @@ def draw_tasks(evidence: Evidence) -> list[Panel]:
     every = [(f"{t}, {arm.name}", s, arm) for t, s in chosen.items() for arm in s.arms.values()]
     if not every:
         return []
-    times = [charts.time_strip(s, arm, ticket_colour(arm.spec), name) for name, s, arm in every]
+    times = [charts.time_strip(s, arm, ticket_colour(arm), name) for name, s, arm in every]
     note = "; ".join(dict.fromkeys(map(count_runs, chosen.values())))
     first = charts.draw_strips(times, charts.time_axis(alt.X, evidence))
     panels = [Panel("grok epoch", first, note)]
@@ -117,11 +107,11 @@ def draw_tasks(evidence: Evidence) -> list[Panel]:
     ):
         strips, seen = [], [limit]
         for name, _, arm in entries:
-            values, colour = arm.values(column), ticket_colour(arm.spec)
+            values = arm.values(column)
             known = values[np.isfinite(values)]
             seen += known[known > 0].tolist()
             words = f"median {np.median(known):.2g}" if len(known) else "no number"
-            strips.append(Strip(arm, colour, values, words, None, (limit,), name))
+            strips.append(Strip(arm, ticket_colour(arm), values, words, None, (limit,), name))
         span = (min(seen) / 1.5, max(seen) * 1.5)
         x = log_axis(alt.X, "value", axis, span, decades(*span))
         panels.append(Panel(title, charts.draw_strips(strips, x), note))
@@ -138,19 +128,16 @@ def draw_rates(evidence: Evidence) -> list[Panel]:
     axis = alt.Axis(values=[v for v in RATES if low <= v <= high], format="~g")
     x = alt.X("value:Q", title="Contraction in units of the decay", scale=scale, axis=axis)
 
-    def strip(arm: ArmRuns) -> Strip:
+    def strip(sample: Sample, arm: ArmRuns) -> Strip:
         values = arm.values("norm_rate")
         known = values[np.isfinite(values)]
-        sound = sum(map(is_sound, arm.rows))
+        sound = arm.finished.sum()
         middle = float(known.mean()) if len(known) == sound > 0 else None
         words = f"{len(known)} of {sound} have a plateau" if sound else "not run"
         words = words if middle is None else f"mean {middle:.2f}"
-        return Strip(arm, rate_colour(arm.spec), values, words, middle, (0.5, 2))
+        return Strip(arm, rate_colour(arm), values, words, middle, (0.5, 2))
 
-    def draw(sample: Sample) -> alt.LayerChart:
-        return charts.draw_strips([strip(arm) for arm in sample.arms.values()], x, LIMIT)
-
-    return charts.draw_regimes(evidence, draw, "a run without a plateau has no rate")
+    return charts.draw_tracks(evidence, strip, x, LIMIT, "a run without a plateau has no rate")
 
 
 def draw_acceleration(evidence: Evidence) -> list[Panel]:
@@ -176,7 +163,7 @@ def draw_acceleration(evidence: Evidence) -> list[Panel]:
                 data = inline([{"value": middle}])
                 under.append(alt.Chart(data).mark_rule(**style).encode(y=y))
             times = charts.seen_times(arm, sample.budget)
-            points += run_rows(arm, times, prior_colour(arm.spec), dose or absent, 10**0.2)
+            points += run_rows(arm, times, prior_colour(arm), dose or absent, 10**0.2)
         law = [(_law(test, sample, y["scale"]["domain"][1]), {"opacity": 0.7})]
         return charts.draw_over(points, x, y, law, under, upwards=True)
 
@@ -185,16 +172,14 @@ def draw_acceleration(evidence: Evidence) -> list[Panel]:
 
 def _law(test: InverseLaw, sample: Sample, high: float) -> Rows:
     """The fitted law, where every run it needs is there and enough of them grok."""
-    arms = [sample.arms[name] for name in test.needs(sample)]
-    medians = np.array([median_time(arm.times(test.event)) for arm in arms])
-    if not all(arm.sound for arm in arms) or np.isfinite(medians).sum() < 3:
+    doses, times = test.read(sample, test.event)
+    sound = all(sample.arms[name].sound for name in test.needs(sample))
+    if not sound or sum(math.isfinite(median_time(row)) for row in times) < 3:
         return []
-    doses = np.array([test.dose(arm) or math.nan for arm in arms])
-    grid = np.geomspace(doses.min(), doses.max(), 60)
-    times = np.asarray(fit_power_law(doses, medians, sample.budget)(grid))
+    grid, (law, _) = np.geomspace(doses.min(), doses.max(), 60), test.fit(sample)
     return [
         {"place": float(f"{d:.4g}"), "value": float(f"{t:.5g}"), "colour": theme.PRIORS["oracle"]}
-        for d, t in zip(grid, times, strict=True)
+        for d, t in zip(grid, np.asarray(law(grid)), strict=True)
         if t <= high
     ]
 
@@ -211,7 +196,7 @@ def draw_widths(evidence: Evidence) -> list[Panel]:
         points: Rows = []
         middles: dict[str, Rows] = {"grokked": [], "structured": []}
         for arm in sorted(sample.arms.values(), key=lambda arm: arm.spec.model.width):
-            width, colour = arm.spec.model.width, prior_colour(arm.spec)
+            width, colour = arm.spec.model.width, prior_colour(arm)
             points += run_rows(arm, charts.seen_times(arm, sample.budget), colour, width, 2**0.3)
             name = "no prior" if arm.spec.prior.kind == "none" else arm.spec.prior.kind
             for event, rows in middles.items():
@@ -245,7 +230,7 @@ def draw_lengths(evidence: Evidence) -> list[Panel]:
     def draw(sample: Sample) -> alt.LayerChart:
         points, middles, names = [], [], []
         for number, (name, arm) in enumerate(sample.arms.items()):
-            colour = prior_colour(arm.spec)
+            colour = prior_colour(arm)
             for length in lengths:
                 values = arm.values(f"{COLUMN}{length}")
                 at = length + 0.36 * (number - 0.5)  # side by side, or one would hide the other
@@ -270,7 +255,7 @@ def draw_heads(evidence: Evidence) -> list[Panel]:
         for arm in alone:
             best, pooled = (arm.values(column) for column in ("best_head_min", "weakest_min"))
             pooled, best = np.maximum(pooled, LEAST), np.maximum(best, LEAST)
-            points += run_rows(arm, pooled, prior_colour(arm.spec), best)
+            points += run_rows(arm, pooled, prior_colour(arm), best)
         spans = [(min([0.1, *(p[f] for p in points)]) / 1.5, 1.0) for f in ("place", "value")]
         x = log_axis(alt.X, "place", "Best single head", spans[0], decades(*spans[0]))
         y = log_axis(alt.Y, "value", "Mean over heads", spans[1], decades(*spans[1]))
@@ -303,9 +288,11 @@ def draw_map(evidence: Evidence) -> list[Panel]:
             ("Epochs of starvation, by strength", "Strength λ", strength, "starved", decayed),
         ):
             event = column == "grokked"
-            found = [charts.median_cell(arm, column, event) for arm in arms]
-            places = [{"x": arm.spec.task.alphabet, "y": level(arm)} for arm in arms]
-            cells = [{**place, **cell} for place, cell in zip(places, found, strict=True)]
+            cells = [
+                {"x": arm.spec.task.alphabet, "y": level(arm)}
+                | charts.median_cell(arm, column, event)
+                for arm in arms
+            ]
             if len({cell["y"] for cell in cells}) > 1:
                 most = sample.budget if event else None
                 chart = charts.draw_heat_map(cells, "Distractor tokens r", axis, most)
@@ -335,7 +322,7 @@ def draw_bounds(evidence: Evidence) -> list[Panel]:
     for name in next((list(s.arms) for s in evidence.samples.values()), []):
         for regime, sample in present(evidence):
             arm = sample.arms[name]
-            colours = dict.fromkeys(("gradient_mean", "ratio_worst"), prior_colour(arm.spec))
+            colours = dict.fromkeys(("gradient_mean", "ratio_worst"), prior_colour(arm))
             above = Curves(means, 120, colours, ("bound_mean",))
             below = Curves(ratios, 120, colours, ("ratio_median",), limit=1.0)
             stacks.append(Stack(f"{regime}, {name}", sample, arm, (above, below)))

@@ -4,59 +4,45 @@ from __future__ import annotations
 
 from grokscope.claims.evidence import GROKKING, Event, Evidence
 from grokscope.claims.judgements import Ahead, Level
-from grokscope.claims.studies import Setting
 from grokscope.papers.structural_inference import figures
 from grokscope.papers.structural_inference.settings import (
     MEMORISED,
     PROSE,
+    RIGHT,
+    changing,
     finished,
     most,
     settings,
 )
-from grokscope.spec import RunSpec
 
 BASELINE = "no prior"
-RIGHT = Event("structured", "get attention right", "epoch at which attention is right")
+FALL, CONTRACTION = "fall of the gradient", "contraction in units of the decay"
 NO_PLATEAU = "have no plateau: something moves as soon as they have memorised"
-
-
-def arms(setting: Setting, seed: int) -> dict[str, RunSpec]:
-    return {BASELINE: setting.baseline(seed)}
 
 
 def starves(arm: str, absent: str) -> Level:
     """Also asked of other tasks, with the same threshold."""
-    effect = "fall of the gradient"
-    return Level(arm, "starvation", effect, low=10, logarithmic=True, absent=absent)
+    return Level(arm, "starvation", FALL, low=10, logarithmic=True, absent=absent)
 
 
 def contracts(arm: str, absent: str) -> Level:
     """Also asked of other optimisers, with the same threshold."""
-    return Level(
-        arm, "norm_rate", "contraction in units of the decay", low=0.5, high=2, absent=absent
-    )
+    return Level(arm, "norm_rate", CONTRACTION, low=0.5, high=2, absent=absent)
 
 
 def read(evidence: Evidence) -> str:
     """Was there anything to wait for? Counts the runs whose attention was right at memorisation."""
-    parts, any_early = [], False
+    early = {}
     for regime, sample in finished(evidence):
         runs = sample.arms[BASELINE]
-        early = runs.values("structured") <= runs.values("memorised")  # no number: not early
-        any_early |= bool(early.any())
-        parts.append(f"{regime} {int(early.sum())} of {len(early)}")
-    if not parts:
+        # No number, since it never was right: not early.
+        early[regime] = runs.values("structured") <= runs.values("memorised")
+    if not early:
         return ""
-    text = (
-        "Runs whose attention was right on 99 % of the inputs by the time they had memorised: "
-        f"{', '.join(parts)}."
-    )
-    if any_early:
-        text += (
-            " In those its gradient vanishes because nothing is left to correct, and “attention "
-            "first” holds from the start."
-        )
-    return text
+    words = PROSE.reading("four-phases")
+    found = ", ".join(f"{regime} {each.sum()} of {len(each)}" for regime, each in early.items())
+    some = any(each.any() for each in early.values())
+    return " ".join([words["says"].format(found=found), *[words["early"]] * some])
 
 
 STUDY = PROSE.study(
@@ -64,7 +50,7 @@ STUDY = PROSE.study(
     tests={
         "gradient starves": starves(BASELINE, NO_PLATEAU),
         "gradient starves while it waits": Level(
-            BASELINE, "waiting_fall", "fall of the gradient", low=10, logarithmic=True
+            BASELINE, "waiting_fall", FALL, low=10, logarithmic=True
         ),
         "attention first": Ahead(BASELINE, RIGHT, GROKKING, 0.05, MEMORISED, "lead of attention"),
         "near chance until then": Level(
@@ -72,12 +58,12 @@ STUDY = PROSE.study(
         ),
         "norm contracts": contracts(BASELINE, NO_PLATEAU),
         "norm contracts while it waits": Level(
-            BASELINE, "waiting_rate", "contraction in units of the decay", low=0.5, high=2
+            BASELINE, "waiting_rate", CONTRACTION, low=0.5, high=2
         ),
         "four phases": most(BASELINE, event=Event("four_phases", "show all four phases")),
     },
     settings=settings,
-    arms=arms,
+    arms=changing({BASELINE: None}),
     draw=figures.draw_phases,
     read=read,
     curves=("train_accuracy", "test_accuracy", "divergence", "interaction_gradient", "mlp_norm"),

@@ -20,13 +20,7 @@ from grokscope.measures.attention import weakest_weight
 from grokscope.models import minimal, shape_of
 from grokscope.papers.structural_inference import figures
 from grokscope.papers.structural_inference.quantities import STRUCTURED
-from grokscope.papers.structural_inference.settings import (
-    ORACLE,
-    PROSE,
-    finished,
-    most,
-    on_laptop,
-)
+from grokscope.papers.structural_inference.settings import ORACLE, PROSE, finished, most, on_laptop
 from grokscope.spec import RunSpec
 from grokscope.store import Run
 from grokscope.tasks import build_task
@@ -111,24 +105,20 @@ def read(evidence: Evidence) -> str:
     if not found:
         return ""
     chosen = [one for one in found[0][1].arms.values() if alone(one)]
-    grokked = np.stack([np.isfinite(one.times()) for one in chosen])
+    grokked = np.isfinite(np.concatenate([one.times() for one in chosen]))  # (runs,)
     counts, areas = [], []
     for column, name in CONDITIONS.items():
-        holds = np.stack([one.values(column) for one in chosen]) == 1
+        holds = np.concatenate([one.values(column) for one in chosen]) == 1
         counts.append(f"{name} in {holds[grokked].sum()} and {holds[~grokked].sum()}")
     for column, name in NAMES.items():
-        values = np.stack([one.values(column) for one in chosen])
+        values = np.concatenate([one.values(column) for one in chosen])
         if grokked.any() and not grokked.all():
-            (area,) = roc_areas(grokked.reshape(-1, 1), values.reshape(-1, 1))
+            (area,) = roc_areas(grokked[:, None], values[:, None])
             areas.append(f"{area:.2f} for {name}")
-    text = (
-        f"Without a prior {grokked.sum()} of {grokked.size} runs grok. Of those that do, and of "
-        f"the {(~grokked).sum()} that do not, the condition is satisfied by "
-        f"{' runs, by '.join(counts)} runs."
-    )
-    if areas:
-        text += f" Area under the ROC curve of the smallest weight: {', '.join(areas)}."
-    return text
+    words = PROSE.reading("heads")
+    numbers = {"grok": grokked.sum(), "all": grokked.size, "rest": (~grokked).sum()}
+    text = words["says"].format(**numbers, counts=" runs, by ".join(counts))
+    return " ".join([text, *[words["areas"].format(areas=", ".join(areas))] * bool(areas)])
 
 
 STUDY = PROSE.study(
@@ -149,5 +139,4 @@ STUDY = PROSE.study(
     draw=figures.draw_heads,
     read=read,
     summarise=summarise,
-    appendix=True,
 )

@@ -7,7 +7,13 @@ from grokscope.claims.judgements import Level
 from grokscope.claims.studies import Setting
 from grokscope.papers.structural_inference import figures
 from grokscope.papers.structural_inference.figures import COLUMN
-from grokscope.papers.structural_inference.settings import ORACLE, PROSE, finished, on_laptop
+from grokscope.papers.structural_inference.settings import (
+    ORACLE,
+    PROSE,
+    finished,
+    on_laptop,
+    within,
+)
 from grokscope.spec import RunSpec
 from grokscope.store import Run
 
@@ -15,10 +21,8 @@ TRAINED = 6
 LENGTHS = (7, 8, 10, 12, 16)
 SETTINGS = {
     name: {
-        "task.length": TRAINED,
-        "task.positions": "random",
-        "model.kind": "transformer",
-        "model.positions": encoding,
+        **within("task", length=TRAINED, positions="random"),
+        **within("model", kind="transformer", positions=encoding),
         "training.epochs": 2000,
     }
     for encoding, name in (("rotary", "rotary positions"), ("none", "no positions"))
@@ -75,5 +79,4 @@ STUDY = PROSE.study(
     draw=figures.draw_lengths,
     read=read,
     summarise=summarise,
-    appendix=True,
 )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from grokscope.claims.evidence import Evidence
@@ -13,8 +11,10 @@ from grokscope.claims.verdicts import median_time
 from grokscope.papers.structural_inference import figures
 from grokscope.papers.structural_inference.settings import (
     ORACLE,
+    PRIORS,
     PROSE,
     SHELL,
+    Changes,
     few,
     finished,
     most,
@@ -22,11 +22,6 @@ from grokscope.papers.structural_inference.settings import (
 )
 from grokscope.spec import RunSpec
 
-PRIORS: dict[str, dict[str, Any]] = {
-    "no prior": {},
-    "oracle": ORACLE,
-    "adversarial": {"prior.kind": "adversarial"},
-}
 DECAY, FREE, MATCHED = "decay", "no decay", "norm matched"
 # With decay on every other weight, so that nothing but the MLP's norm differs between these two.
 INSIDE, OUTSIDE = "norm matched, decay elsewhere", "norm twice that, decay elsewhere"
@@ -46,7 +41,7 @@ MAIN_ARMS = (
 
 def arms(setting: Setting, seed: int) -> dict[str, RunSpec]:
     shell = SHELL[setting.scale]
-    norms: dict[str, dict[str, Any]] = {
+    norms: dict[str, Changes] = {
         DECAY: {},
         FREE: {"optimiser.weight_decay": 0.0},
         MATCHED: {"optimiser.weight_decay": 0.0, "interventions.mlp_norm": shell},
@@ -72,9 +67,9 @@ def read(evidence: Evidence) -> str:
     parts, clear = [], True
     names = [arm(norm, "oracle") for norm in (MATCHED, INSIDE, OUTSIDE)]
     for regime, sample in finished(evidence, *names):
-        times = [sample.arms[name].times() for name in names]
+        n = min(len(sample.arms[name].rows) for name in names)  # one may have been asked for more
+        times = [sample.arms[name].times()[:n] for name in names]
         matched, inside, outside = (int(np.isfinite(each).sum()) for each in times)
-        n = len(times[0])
         clear &= matched == 0 and inside == outside == n
         text = f"{regime} {matched}, {inside} and {outside} of {n}"
         if inside == outside == n:
@@ -83,18 +78,8 @@ def read(evidence: Evidence) -> str:
         parts.append(text)
     if not parts:
         return ""
-    text = (
-        "How many runs with the right attention grok when the MLP is held at the generalising norm "
-        "without any decay, at that norm with decay on all other weights, and at twice that norm "
-        f"with decay on all other weights: {'; '.join(parts)}."
-    )
-    if clear:
-        text += (
-            " At these norms, with the oracle's prior and within the budget, decay on the other "
-            "weights was necessary and sufficient. Smaller norms are tried in “Is there a norm "
-            "that suffices?”."
-        )
-    return text
+    words = PROSE.reading("norm-and-structure")
+    return " ".join([words["says"].format(found="; ".join(parts)), *[words["clear"]] * clear])
 
 
 STUDY = PROSE.study(

@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from grokscope.claims.evidence import ArmRuns
 from grokscope.claims.judgements import ShareAtBest
 from grokscope.claims.studies import Setting
 from grokscope.papers.structural_inference import figures
-from grokscope.papers.structural_inference.settings import ORACLE, PROSE, only
+from grokscope.papers.structural_inference.settings import PRIORS, PROSE, field_of, only
 from grokscope.spec import RunSpec
 
 # The norm in runs that generalise with decay on every weight is 30 at laptop scale: a shell found
 # there need not be the one in which a network without any decay can generalise.
 NORMS = {"smoke": (8.0, 20.0), "laptop": (4.0, 8.0, 12.0, 16.0, 20.0, 30.0, 40.0)}
 NORMS["paper"] = NORMS["laptop"]
-PRIORS: dict[str, dict[str, Any]] = {
-    "no prior": {},
-    "oracle": ORACLE,
-    "adversarial": {"prior.kind": "adversarial"},
-}
 
 
 def arm(norm: float, structure: str) -> str:
@@ -37,25 +29,22 @@ def arms(setting: Setting, seed: int) -> dict[str, RunSpec]:
     }
 
 
-def held_at(one: ArmRuns) -> float | None:
-    """The norm of an arm with the oracle's prior: among these the shell is looked for."""
-    return one.spec.interventions.mlp_norm if one.spec.prior.kind == "oracle" else None
-
+# Among the arms with the oracle's prior the shell is looked for.
+HELD_AT = field_of("interventions.mlp_norm", "oracle")
 
 STUDY = PROSE.study(
     "norm-sweep",
     tests={
-        "a shell suffices": ShareAtBest(held_at, "norm", "most"),
+        "a shell suffices": ShareAtBest(HELD_AT, "norm", "most"),
         "the shell needs structure": ShareAtBest(
-            held_at, "norm", "few", tested=lambda norm: arm(norm, "adversarial")
+            HELD_AT, "norm", "few", tested=lambda norm: arm(norm, "adversarial")
         ),
         "the shell alone suffices": ShareAtBest(
-            held_at, "norm", "most", tested=lambda norm: arm(norm, "no prior")
+            HELD_AT, "norm", "most", tested=lambda norm: arm(norm, "no prior")
         ),
     },
     numbers={"NORMS": ", ".join(f"{norm:g}" for norm in NORMS["laptop"])},
     settings=only(smoke=("noise",), paper=("bottleneck",)),
     arms=arms,
     draw=figures.draw_outcomes,
-    appendix=True,
 )

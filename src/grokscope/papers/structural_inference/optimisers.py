@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
@@ -18,24 +17,22 @@ from grokscope.claims.judgements import Level
 from grokscope.claims.studies import Setting
 from grokscope.papers.structural_inference import figures, theory
 from grokscope.papers.structural_inference.four_phases import contracts
-from grokscope.papers.structural_inference.quantities import plateau_rows
-from grokscope.papers.structural_inference.settings import PROSE, only
+from grokscope.papers.structural_inference.quantities import Curve, Outcome, plateau_rows, scalars
+from grokscope.papers.structural_inference.settings import PROSE, only, within
 from grokscope.spec import RunSpec
 from grokscope.store import Run
 
 ADAMW = "AdamW, full batch"
 GUARANTEED = "guaranteed contraction in units of the decay"
 NO_PLATEAU = "have no plateau: they do not memorise, or something moves as soon as they have"
-BATCHES: dict[str, dict[str, Any]] = {
-    f"batch of {size}": {"optimiser.batch": size} for size in (512, 256, 128)
-}
-MOMENTA: dict[str, dict[str, Any]] = {
-    **{f"beta1 {value:g}": {"optimiser.beta1": value} for value in (0.0, 0.95)},
-    **{f"beta2 {value:g}": {"optimiser.beta2": value} for value in (0.9, 0.98)},
+BATCHES = {f"batch of {size}": within("optimiser", batch=size) for size in (512, 256, 128)}
+MOMENTA = {
+    f"{name} {value:g}": within("optimiser", **{name: value})
+    for name, value in (("beta1", 0.0), ("beta1", 0.95), ("beta2", 0.9), ("beta2", 0.98))
 }
 # Learning rate and decay of each.
-OPTIMISERS: dict[str, dict[str, Any]] = {
-    name: {"optimiser.kind": name.lower(), "optimiser.lr": rate, "optimiser.weight_decay": decay}
+OPTIMISERS = {
+    name: within("optimiser", kind=name.lower(), lr=rate, weight_decay=decay)
     for name, rate, decay in (("SGD", 1.0, 1e-3), ("Lion", 1e-3, 0.3), ("Muon", 1e-2, 0.3))
 }
 
@@ -58,17 +55,14 @@ def summarise(run: Run) -> Mapping[str, float | None]:
         update_bound,
     )
 
-    curve = {name: run.curve[name].to_numpy() for name in ("epoch", "mlp_norm")}
-    weights = run.weights()
+    curve, weights = scalars(run), run.weights()
     checks = list(contraction_checks(run.spec, curve, weights))
     kept = bool(checks) and all(check.holds for check in checks)
     rate = certified_rate(curve, run.outcome, run.spec, update_bound(run.spec, weights))
     return {"bound_kept": run.outcome["epochs"] if kept else None, "certified_rate": rate}
 
 
-def certified_rate(
-    curve: Mapping[str, np.ndarray], outcome: Mapping[str, Any], spec: RunSpec, updates: float
-) -> float | None:
+def certified_rate(curve: Curve, outcome: Outcome, spec: RunSpec, updates: float) -> float | None:
     """The least rate of contraction over the plateau that statement 1 guarantees, with |U| <=
     `updates`, in the units of `norm_rate`: 1 if there were no updates, below 0 where the norm may
     grow. None without a plateau."""
@@ -84,17 +78,15 @@ def certified_rate(
 
 def read(evidence: Evidence) -> str:
     """How many runs shrink at all, and what the bound of each optimiser guarantees."""
-    sentences = []
+    words, sentences = PROSE.reading("optimisers"), []
     for regime, sample in evidence.samples.items():
         present = [arm for arm in sample.arms.values() if arm.sound]
-        rates = np.concatenate([arm.values("norm_rate") for arm in present] or [np.array([])])
+        rates = np.concatenate([np.empty(0), *(arm.values("norm_rate") for arm in present)])
         known = rates[np.isfinite(rates)]
         if not len(known):
             continue
-        text = (
-            f"{regime.capitalize()}: {len(known)} of {len(rates)} runs have a plateau; the norm "
-            f"shrinks on it in {int((known > 0).sum())} of these."
-        )
+        counts = {"known": len(known), "all": len(rates), "shrinks": (known > 0).sum()}
+        sentences.append(words["plateaus"].format(regime=regime.capitalize(), **counts))
         guarantees = [
             f"{arm.name} {np.nanmean(arm.values('certified_rate')):.2g} (measured "
             f"{np.nanmean(arm.values('norm_rate')):.2g})"
@@ -102,13 +94,9 @@ def read(evidence: Evidence) -> str:
             if arm.name in (ADAMW, *OPTIMISERS) and np.isfinite(arm.values("certified_rate")).any()
         ]
         if guarantees:
-            text += (
-                " Mean contraction that the bound guarantees, in units of the decay: "
-                f"{', '.join(guarantees)}; below 0 it allows the norm to grow."
-            )
+            sentences.append(words["guarantees"].format(found=", ".join(guarantees)))
         kept = np.concatenate([arm.values("bound_kept") for arm in present])
-        text += f" {int(np.isfinite(kept).sum())} of {len(kept)} runs keep to it at every row."
-        sentences.append(text)
+        sentences.append(words["kept"].format(kept=np.isfinite(kept).sum(), all=len(kept)))
     return " ".join(sentences)
 
 
@@ -131,5 +119,4 @@ STUDY = PROSE.study(
     draw=figures.draw_rates,
     read=read,
     summarise=summarise,
-    appendix=True,
 )

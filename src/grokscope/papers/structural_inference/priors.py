@@ -19,13 +19,7 @@ from grokscope.claims.verdicts import median_time
 from grokscope.measures.attention import structural_divergence
 from grokscope.papers.structural_inference import figures
 from grokscope.papers.structural_inference.figures import TEACHING
-from grokscope.papers.structural_inference.settings import (
-    GROK_EPOCHS,
-    ORACLE,
-    PROSE,
-    only,
-    settings,
-)
+from grokscope.papers.structural_inference.settings import PROSE, only, settings, within
 from grokscope.problems.targets import find_targets
 from grokscope.spec import RunSpec
 from grokscope.store import Run, Store
@@ -59,36 +53,32 @@ UNDIRECTED = tuple(undirected(k, s) for k in ("entropy", "sparsity") for s in (J
 
 
 def arms(setting: Setting, seed: int) -> dict[str, RunSpec]:
-    def directed(**schedule: int) -> RunSpec:
-        changes = {f"prior.{name}": value for name, value in schedule.items()}
-        return setting.variant(seed, {**ORACLE, **changes})
+    def pulled(kind: str, **fields: Any) -> RunSpec:
+        return setting.variant(seed, within("prior", kind=kind, **fields))
 
     memorised = MEMORISED[setting.regime]
     strengths = (STRONG, JUDGED, WEAK) if setting.regime == "bottleneck" else (JUDGED, WEAK)
     result = {
         BASELINE: setting.baseline(seed),
-        PRIOR: directed(),
-        INFERRED: setting.variant(seed, {"prior.kind": "inferred"}),
+        PRIOR: pulled("oracle"),
+        INFERRED: pulled("inferred"),
         **{
-            undirected(kind, strength): setting.variant(
-                seed, {"prior.kind": kind, "prior.strength": strength}
-            )
+            undirected(kind, strength): pulled(kind, strength=strength)
             for kind in ("entropy", "sparsity")
             for strength in strengths
         },
-        FADING: directed(end=500),
-        BRIEF: directed(end=memorised),
+        FADING: pulled("oracle", end=500),
+        BRIEF: pulled("oracle", end=memorised),
     }
     if setting.regime != "constant":  # there the wait ends by itself before a late start helps
         result |= {
-            EARLY: directed(start=50),
-            AT: directed(start=memorised),
-            LATE: directed(start=memorised + 500),
-            LATER: directed(start=memorised + 1500),
+            EARLY: pulled("oracle", start=50),
+            AT: pulled("oracle", start=memorised),
+            LATE: pulled("oracle", start=memorised + 500),
+            LATER: pulled("oracle", start=memorised + 1500),
         }
     for name, (teacher, view) in teachers(setting, seed).items():
-        taught = {"prior.teacher": teacher.id, "prior.teacher_view": view}
-        result[name] = setting.variant(seed, {"prior.kind": "teacher", **taught})
+        result[name] = pulled("teacher", teacher=teacher.id, teacher_view=view)
         result[f"{TEACHING}{name}"] = teacher
     return result
 
@@ -130,9 +120,16 @@ def summarise(run: Run) -> dict[str, float | None]:
 
 def read(evidence: Evidence) -> str:
     """Were the teachers any good, what was inferred, and how long a late start takes."""
-    sentences = []
+    words, sentences = PROSE.reading("priors"), []
     for regime, sample in evidence.samples.items():
-        parts = [*_describe_teachers(sample), *_describe_inferred(sample), *_describe_late(sample)]
+        parts = []
+        if teachers := _describe_teachers(sample):
+            parts.append(words["teachers"].format(found=", ".join(teachers)))
+        if (inferred := sample.arms[INFERRED]).sound:
+            right = (np.abs(inferred.values("target_error")) < 1e-6).sum()
+            parts.append(words["inferred"].format(right=right, all=len(inferred.rows)))
+        if waits := _describe_late(sample):
+            parts.append(words["late"].format(found=", ".join(waits)))
         if parts:
             sentences.append(f"{regime.capitalize()}: {'; '.join(parts)}.")
     return " ".join(sentences)
@@ -142,29 +139,12 @@ def _describe_teachers(sample: Sample) -> list[str]:
     parts = []
     for name, arm in sample.arms.items():
         teaching = sample.arms.get(f"{TEACHING}{name}")
-        if teaching is None or not (arm.sound and teaching.sound):
-            continue
-        grokked = int(np.isfinite(teaching.times()).sum())
-        error = float(np.median(arm.values("target_error")))
-        who = name.removeprefix("teacher").lstrip(", ")
-        parts.append(f"{who} {grokked} of {len(teaching.rows)} (D {error:.2g})")
-    if not parts:
-        return []
-    return [
-        "teachers that have grokked, and how far the attention that they teach is from the "
-        f"oracle: {', '.join(parts)}"
-    ]
-
-
-def _describe_inferred(sample: Sample) -> list[str]:
-    arm = sample.arms[INFERRED]
-    if not arm.sound:
-        return []
-    right = int((np.abs(arm.values("target_error")) < 1e-6).sum())
-    return [
-        f"the inferred target is the oracle's in {right} of {len(arm.rows)} runs, which makes "
-        "them the oracle's own"
-    ]
+        if teaching is not None and arm.sound and teaching.sound:
+            grokked = np.isfinite(teaching.times()).sum()
+            error = float(np.median(arm.values("target_error")))
+            who = name.removeprefix("teacher").lstrip(", ")
+            parts.append(f"{who} {grokked} of {len(teaching.rows)} (D {error:.2g})")
+    return parts
 
 
 def _describe_late(sample: Sample) -> list[str]:
@@ -175,7 +155,7 @@ def _describe_late(sample: Sample) -> list[str]:
             middle = median_time(arm.times()) - start
             wait = f"{middle:,.0f}" if math.isfinite(middle) else "never"
             waits.append(f"{wait} (from {start:,})")
-    return [f"median epochs from a late start to grokking: {', '.join(waits)}"] if waits else []
+    return waits
 
 
 def beats_decay(arm: str) -> Faster:
@@ -210,7 +190,5 @@ STUDY = PROSE.study(
     arms=arms,
     draw=figures.draw_priors,
     read=read,
-    caption=f"{GROK_EPOCHS} Runs that only teach are not shown.",
     summarise=summarise,
-    appendix=True,
 )

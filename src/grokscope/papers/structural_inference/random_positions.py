@@ -3,15 +3,8 @@
 from __future__ import annotations
 
 from grokscope.claims.judgements import Faster
-from grokscope.claims.studies import Setting
 from grokscope.papers.structural_inference import figures
-from grokscope.papers.structural_inference.settings import (
-    GROK_EPOCHS,
-    ORACLE,
-    PROSE,
-    on_laptop,
-)
-from grokscope.spec import RunSpec
+from grokscope.papers.structural_inference.settings import ORACLE, PROSE, changing, on_laptop
 
 PLACES = {"task.length": 6, "task.positions": "random"}
 SETTINGS = {
@@ -19,15 +12,7 @@ SETTINGS = {
     "43 distractor tokens": {**PLACES, "task.alphabet": 43, "task.distractors": "own"},
 }
 BASELINE, PRIOR, FROZEN = "no prior", "prior", "attention fixed"
-
-
-def arms(setting: Setting, seed: int) -> dict[str, RunSpec]:
-    return {
-        BASELINE: setting.baseline(seed),
-        PRIOR: setting.variant(seed, ORACLE),
-        FROZEN: setting.variant(seed, {"interventions.frozen_attention": "oracle"}),
-    }
-
+FIXED = {"interventions.frozen_attention": "oracle"}
 
 STUDY = PROSE.study(
     "random-positions",
@@ -37,8 +22,6 @@ STUDY = PROSE.study(
         "routing is the bottleneck": Faster(FROZEN, BASELINE, least=1.25),
     },
     settings=on_laptop(SETTINGS),
-    arms=arms,
+    arms=changing({BASELINE: None, PRIOR: ORACLE, FROZEN: FIXED}),
     draw=figures.draw_tickets,
-    caption=GROK_EPOCHS,
-    appendix=True,
 )

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from grokscope.claims.evidence import ArmRuns, Event, Evidence
-from grokscope.claims.judgements import Trend
+from grokscope.claims.evidence import Event, Evidence
+from grokscope.claims.judgements import Dose, Trend
 from grokscope.claims.studies import ScaleName, Setting
 from grokscope.claims.verdicts import median_time
 from grokscope.papers.structural_inference import figures
@@ -48,16 +48,14 @@ def arms(setting: Setting, seed: int) -> dict[str, RunSpec]:
     return result
 
 
-def alone(one: ArmRuns) -> float | None:
-    """Alphabet of an arm without prior and with decay 1."""
-    counts = one.spec.prior.kind == "none" and one.spec.optimiser.weight_decay == 1
-    return float(one.spec.task.alphabet) if counts else None
+def alphabet_of(strength: float) -> Dose:
+    """The alphabets of the arms with this strength of the prior and decay 1."""
+    tokens = {alphabet for each in ALPHABETS.values() for alphabet in each}
+    known = {arm(alphabet, strength): float(alphabet) for alphabet in tokens}
+    return lambda one: known.get(one.name)
 
 
-def helped(one: ArmRuns) -> float | None:
-    """Alphabet of an arm with the prior at strength 1."""
-    counts = one.spec.prior.kind == "oracle" and one.spec.prior.strength == 1
-    return float(one.spec.task.alphabet) if counts else None
+ALONE, HELPED = alphabet_of(0.0), alphabet_of(1.0)
 
 
 def read(evidence: Evidence) -> str:
@@ -77,9 +75,9 @@ def read(evidence: Evidence) -> str:
 STUDY = PROSE.study(
     "map",
     tests={
-        "delay grows with noise": Trend(alone, TOKENS, low=0.3),
-        "starvation grows with noise": Trend(alone, TOKENS, STARVATION, low=0.3, censored=False),
-        "prior removes the dependence": Trend(helped, TOKENS, low=-0.3, high=0.3),
+        "delay grows with noise": Trend(ALONE, TOKENS, low=0.3),
+        "starvation grows with noise": Trend(ALONE, TOKENS, STARVATION, low=0.3, censored=False),
+        "prior removes the dependence": Trend(HELPED, TOKENS, low=-0.3, high=0.3),
     },
     settings=where,
     arms=arms,

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
 
 from grokscope.claims.evidence import GROKKING, ArmRuns, Event, Evidence, Sample
-from grokscope.claims.judgements import Share
+from grokscope.claims.judgements import Dose, Share
 from grokscope.claims.prose import Prose
 from grokscope.claims.studies import ScaleName, Setting
 from grokscope.claims.verdicts import median_time
@@ -31,26 +32,28 @@ ALPHABETS: dict[ScaleName, dict[str, int]] = {
 # results/theory (median 29.8 of 32 generalising runs), the others on unperturbed runs.
 SHELL: dict[ScaleName, float] = {"smoke": 21.0, "laptop": 30.0, "paper": 44.0}
 
-ORACLE: dict[str, Any] = {"prior.kind": "oracle"}
+Changes = Mapping[str, Any]  # of a spec's fields, by path
+ORACLE: Changes = {"prior.kind": "oracle"}
+PRIORS: Mapping[str, Changes] = {
+    "no prior": {},
+    "oracle": ORACLE,
+    "adversarial": {"prior.kind": "adversarial"},
+}
 MEMORISED = Event("memorised", "memorise")
-GROK_EPOCHS = (
-    "Grok epochs, one dot per seed, a bar at the median; triangles for runs that had not grokked "
-    "when their budget ended."
-)
+RIGHT = Event("structured", "get attention right", "epoch at which attention is right")
+
+
+def within(section: str, **fields: Any) -> dict[str, Any]:
+    """Changes in one section of a spec: `within("task", operands=3)` is `{"task.operands": 3}`."""
+    return {f"{section}.{name}": value for name, value in fields.items()}
 
 
 def base(scale: ScaleName) -> RunSpec:
     """The paper's set-up, or the same made small."""
     if scale != "laptop":
         return find_recipe(scale)
-    return RunSpec().replace(
-        **{
-            "task.modulus": 43,
-            "task.train_fraction": 0.6,
-            "optimiser.lr": 2e-3,
-            "training.epochs": 5000,
-        }
-    )
+    task = within("task", modulus=43, train_fraction=0.6)
+    return RunSpec().replace(**task, **{"optimiser.lr": 2e-3, "training.epochs": 5000})
 
 
 def settings(scale: ScaleName, regimes: Sequence[str] = REGIMES) -> list[Setting]:
@@ -70,12 +73,26 @@ def only(
     return lambda scale: settings(scale, {"smoke": smoke, "laptop": laptop, "paper": paper}[scale])
 
 
-def on_laptop(settings: dict[str, dict[str, Any]]) -> Callable[[ScaleName], list[Setting]]:
+def on_laptop(settings: Mapping[str, Changes]) -> Callable[[ScaleName], list[Setting]]:
     """Settings at laptop scale, by name: what differs from `base`."""
     return lambda scale: [
         Setting(scale, name, base(scale).replace(**changes))
         for name, changes in (settings if scale == "laptop" else {}).items()
     ]
+
+
+def changing(arms: Mapping[str, Changes | None]) -> Callable[[Setting, int], dict[str, RunSpec]]:
+    """Arms by what each changes; None for the run without any intervention."""
+    return lambda setting, seed: {
+        name: setting.baseline(seed) if changes is None else setting.variant(seed, changes)
+        for name, changes in arms.items()
+    }
+
+
+def field_of(path: str, prior: str) -> Dose:
+    """A field of the specs of the arms with this prior; None for the others."""
+    read = attrgetter(path)
+    return lambda arm: float(read(arm.spec)) if arm.spec.prior.kind == prior else None
 
 
 def finished(evidence: Evidence, *names: str) -> Iterator[tuple[str, Sample]]:

@@ -8,7 +8,14 @@ from grokscope.claims.evidence import Event
 from grokscope.claims.judgements import Faster
 from grokscope.claims.studies import ScaleName, Setting
 from grokscope.papers.structural_inference import figures
-from grokscope.papers.structural_inference.settings import MEMORISED, ORACLE, PROSE, most
+from grokscope.papers.structural_inference.settings import (
+    MEMORISED,
+    ORACLE,
+    PROSE,
+    changing,
+    most,
+    within,
+)
 from grokscope.spec import RunSpec
 from grokscope.store import Run
 
@@ -20,29 +27,12 @@ def settings(scale: ScaleName) -> Sequence[Setting]:
     if scale != "laptop":
         return []
     base = RunSpec().replace(
-        **{
-            "task.kind": "parity_stream",
-            "task.bits": 12,
-            "task.operands": 3,
-            "task.blocks": 2,
-            "task.examples": 800,
-            "model.kind": "transformer",
-            "model.width": 32,
-            "model.hidden": 128,
-            "optimiser.lr": 2e-3,
-            "optimiser.batch": 512,
-            "training.epochs": 2000,
-            "training.log_every": 50,
-        }
+        **within("task", kind="parity_stream", bits=12, operands=3, blocks=2, examples=800),
+        **within("model", kind="transformer", width=32, hidden=128),
+        **within("optimiser", lr=2e-3, batch=512),
+        **within("training", epochs=2000, log_every=50),
     )
     return [Setting(scale, "stream", base)]
-
-
-def arms(setting: Setting, seed: int) -> dict[str, RunSpec]:
-    return {
-        BASELINE: setting.variant(seed),
-        PRIOR: setting.variant(seed, ORACLE),
-    }
 
 
 def summarise(run: Run) -> dict[str, float | None]:
@@ -62,10 +52,9 @@ STUDY = PROSE.study(
         "prior generalises": most(PRIOR),
     },
     settings=settings,
-    arms=arms,
+    arms=changing({BASELINE: {}, PRIOR: ORACLE}),
     draw=figures.draw_streams,
     curves=("train_accuracy", "test_accuracy", "divergence"),
     curve_arms=(BASELINE, PRIOR),
     summarise=summarise,
-    appendix=True,
 )

@@ -9,8 +9,6 @@ grok.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import polars as pl
 
@@ -27,40 +25,34 @@ from grokscope.papers.structural_inference.settings import (
     MEMORISED,
     ORACLE,
     PROSE,
+    Changes,
     finished,
     median_epoch,
     most,
     on_laptop,
+    within,
 )
 from grokscope.spec import RunSpec
 from grokscope.store import Run
 
 NONE, PRIOR = "no prior", "oracle"
 ADDITION = "addition"
+UNUSED = RunSpec().task.modulus  # as the alphabet of parities is
 # Addition modulo 43 where routing is the bottleneck, and what differs from it.
 USUAL = {"task.alphabet": 6, "training.snapshots": SNAPSHOTS}
-OTHERS: dict[str, dict[str, Any]] = {
+OTHERS: dict[str, Changes] = {
     ADDITION: {},
     "multiplication": {"task.kind": "multiplication"},
     "three operands": {
-        "task.operands": 3,
-        "task.modulus": 17,
-        "task.train_fraction": 0.4,
+        **within("task", operands=3, modulus=17, train_fraction=0.4),
         "training.epochs": 4000,
     },
     "parity": {
-        "task.kind": "parity",
-        "task.operands": 3,
-        "task.modulus": RunSpec().task.modulus,  # unused, as the alphabet is
-        "task.alphabet": 1,
-        "task.examples": 1000,
-        "task.train_fraction": 0.5,
+        **within("task", kind="parity", operands=3, examples=1000, train_fraction=0.5),
+        **within("task", modulus=UNUSED, alphabet=1),
     },
     "permutations": {
-        "task.kind": "permutation",
-        "task.modulus": RunSpec().task.modulus,
-        "task.examples": 7200,
-        "task.train_fraction": 0.8,
+        **within("task", kind="permutation", examples=7200, train_fraction=0.8, modulus=UNUSED),
         "training.epochs": 1200,
     },
 }
@@ -77,9 +69,8 @@ def summarise(run: Run) -> dict[str, float | None]:
     """The task's largest gradient on a single attention logit over its bound (Lemma 5.1), over all
     training examples, positions and snapshots; and the share of the inputs on which attention is
     right when the run has memorised."""
-    numbers: dict[str, float | None] = {
-        "bound_ratio": float(inspect(run.path)["ratio_worst"].max())
-    }
+    numbers: dict[str, float | None] = {}
+    numbers["bound_ratio"] = float(inspect(run.path)["ratio_worst"].max())
     memorised = run.outcome["memorised"]["epoch"]
     if memorised is not None:
         row = run.curve.row(by_predicate=pl.col("epoch") == memorised, named=True)
@@ -93,18 +84,14 @@ def read(evidence: Evidence) -> str:
 
 
 def _describe(task: str, sample: Sample) -> str:
-    without, given = sample.arms[NONE], sample.arms[PRIOR]
-    n = len(without.rows)
-    memorised = int(np.isfinite(without.times(MEMORISED)).sum())
-    if not memorised:
-        learnt = f"no run without a prior memorises within {sample.budget:,} epochs"
-    else:
-        share = np.nanmedian(without.values("right_at_memorisation"))
-        learnt = (
-            f"without a prior {memorised} of {n} memorise, with attention right on {share:.0%} of "
-            "the inputs at that moment (median)"
-        ).replace("%", " %", 1)
-    return f"{task.capitalize()}: {learnt}; {_fate(without)} without, {_fate(given)} with it."
+    words, without, given = PROSE.reading("tasks"), sample.arms[NONE], sample.arms[PRIOR]
+    memorised = np.isfinite(without.times(MEMORISED)).sum()
+    learnt = words["never"].format(budget=sample.budget)
+    if memorised:
+        share = 100 * np.nanmedian(without.values("right_at_memorisation"))
+        learnt = words["learnt"].format(memorised=memorised, all=len(without.rows), share=share)
+    fates = {"without": _fate(without), "given": _fate(given)}
+    return words["says"].format(task=task.capitalize(), learnt=learnt, **fates)
 
 
 def _fate(one: ArmRuns) -> str:
@@ -150,5 +137,4 @@ STUDY = PROSE.study(
     draw=figures.draw_tasks,
     read=read,
     summarise=summarise,
-    appendix=True,
 )

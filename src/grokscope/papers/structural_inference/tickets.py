@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from grokscope.claims.judgements import Faster
 from grokscope.claims.studies import ScaleName, Setting
 from grokscope.papers.structural_inference import figures
-from grokscope.papers.structural_inference.settings import GROK_EPOCHS, ORACLE, PROSE, only
+from grokscope.papers.structural_inference.settings import ORACLE, PROSE, Changes, only, within
 from grokscope.spec import RunSpec
 
 KEEP = 0.4
@@ -35,12 +33,9 @@ def sparsity_arm(keep: float) -> str:
 def arms(setting: Setting, seed: int) -> dict[str, RunSpec]:
     source = setting.baseline(seed)
 
-    def masked(kind: str, changes: dict[str, Any] | None = None, keep: float = KEEP) -> RunSpec:
-        mask = {
-            "interventions.mask.kind": kind,
-            "interventions.mask.keep": keep,
-            "interventions.mask.source": "" if kind == "random" else source.id,
-        }
+    def masked(kind: str, changes: Changes | None = None, keep: float = KEEP) -> RunSpec:
+        named = "" if kind == "random" else source.id
+        mask = within("interventions.mask", kind=kind, keep=keep, source=named)
         return setting.variant(seed, {**mask, **(changes or {})})
 
     taught = {"interventions.frozen_attention": "teacher", "prior.teacher": source.id}
@@ -78,5 +73,4 @@ STUDY = PROSE.study(
     settings=only(smoke=("constant",), paper=("bottleneck",)),
     arms=arms,
     draw=figures.draw_tickets,
-    caption=GROK_EPOCHS,
 )

@@ -10,13 +10,19 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from grokscope.claims.evidence import ArmRuns, Event, Evidence
+from grokscope.claims.evidence import Event, Evidence
 from grokscope.claims.judgements import Everywhere, Faster, Trend
 from grokscope.claims.studies import Setting
 from grokscope.models import minimal, shape_of
 from grokscope.papers.structural_inference import figures
 from grokscope.papers.structural_inference.certificates.checks import IDENTITY
-from grokscope.papers.structural_inference.settings import ORACLE, PROSE, median_epoch, only
+from grokscope.papers.structural_inference.settings import (
+    ORACLE,
+    PROSE,
+    field_of,
+    median_epoch,
+    only,
+)
 from grokscope.spec import RunSpec
 from grokscope.store import Run
 from grokscope.tasks import build_task
@@ -24,6 +30,7 @@ from grokscope.tasks import build_task
 Forward = Callable[[minimal.Params, jax.Array, minimal.Shape], minimal.Forward]
 WIDTHS = (16, 32, 64, 128, 256)
 BY_WIDTH = "the width d"
+ALONE, HELPED = field_of("model.width", "none"), field_of("model.width", "oracle")
 ROUTING = Event("structured", "route", "epoch from which attention is right")
 
 
@@ -39,11 +46,6 @@ def arms(setting: Setting, seed: int) -> dict[str, RunSpec]:
         if setting.regime == "bottleneck":  # with constant distractors a prior gains nothing
             result[arm(width, prior=True)] = setting.variant(seed, {**wide, **ORACLE})
     return result
-
-
-def width_of(prior: str) -> Callable[[ArmRuns], float | None]:
-    """Width of the arms with this prior."""
-    return lambda one: float(one.spec.model.width) if one.spec.prior.kind == prior else None
 
 
 def summarise(run: Run, shortcut: Forward = minimal.forward_fast) -> dict[str, float | None]:
@@ -84,10 +86,7 @@ def _gradient(
 
 def _difference(one: Any, other: Any) -> float:
     """Largest difference between two trees of arrays, over the largest number of the first."""
-    first, second = (
-        np.concatenate([np.ravel(array) for array in jax.tree.leaves(tree)])
-        for tree in (one, other)
-    )
+    first, second = (np.concatenate([*map(np.ravel, jax.tree.leaves(t))]) for t in (one, other))
     return float(np.abs(first - second).max() / np.abs(first).max())
 
 
@@ -111,9 +110,9 @@ def read(evidence: Evidence) -> str:
 STUDY = PROSE.study(
     "width",
     tests={
-        "wider routes earlier": Trend(width_of("none"), BY_WIDTH, ROUTING, high=-0.3),
-        "wider groks earlier": Trend(width_of("none"), BY_WIDTH, high=-0.3),
-        "wider groks earlier with the prior": Trend(width_of("oracle"), BY_WIDTH, high=-0.3),
+        "wider routes earlier": Trend(ALONE, BY_WIDTH, ROUTING, high=-0.3),
+        "wider groks earlier": Trend(ALONE, BY_WIDTH, high=-0.3),
+        "wider groks earlier with the prior": Trend(HELPED, BY_WIDTH, high=-0.3),
         "prior helps the narrow": Faster(arm(16, prior=True), arm(16), least=1.25),
         "prior helps the wide": Faster(arm(256, prior=True), arm(256), least=1.25),
         "shortcut is exact": Everywhere(
@@ -128,5 +127,4 @@ STUDY = PROSE.study(
     draw=figures.draw_widths,
     read=read,
     summarise=summarise,
-    appendix=True,
 )

@@ -1,6 +1,5 @@
 """The paper's linear model: Bayesian regression whose posterior is approached by a flow.
 
 `flow` has the exact solution for one data set, `spectrum` its limit for many random ones
-(Marchenko-Pastur), `success` what accuracy and uncertainty make of the remaining risk, and `audit`
-the three ways to compute figure 6.
+(Marchenko-Pastur), and `success` what accuracy and uncertainty make of the remaining risk.
 """

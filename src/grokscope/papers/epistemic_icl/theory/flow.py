@@ -50,32 +50,24 @@ class Flow:
         rates, vectors = self._modes
         return (vectors / rates) @ vectors.T
 
-    def _shrink(self, time: float) -> np.ndarray:  # exp(-A t) (d, d)
+    def _left(self, time: float) -> tuple[np.ndarray, np.ndarray]:  # (d,), (d, d)
+        """How far mean and covariance still have to go: what falls like e^{-At}."""
         rates, vectors = self._modes
-        return (vectors * np.exp(-rates * time)) @ vectors.T
+        shrink = (vectors * np.exp(-rates * time)) @ vectors.T
+        spread = shrink @ (self.covariance - self.final_covariance) @ shrink
+        return shrink @ (self.mean - self.final_mean), spread
 
     def mean_at(self, time: float) -> np.ndarray:  # (d,)
         """mu_t = mu_inf + e^{-At} (mu_0 - mu_inf)."""
-        return self.final_mean + self._shrink(time) @ (self.mean - self.final_mean)
+        return self.final_mean + self._left(time)[0]
 
     def covariance_at(self, time: float) -> np.ndarray:  # (d, d)
         """Sigma_t = Sigma_inf + e^{-At} (Sigma_0 - Sigma_inf) e^{-At}."""
-        shrink = self._shrink(time)
-        return self.final_covariance + shrink @ (self.covariance - self.final_covariance) @ shrink
-
-    def empirical_risk(self, time: float) -> float:
-        """(|y - X mu|^2 + Tr X'X Sigma) / 2n."""
-        residual = self.targets - self.inputs @ self.mean_at(time)
-        spread = np.trace(self.inputs.T @ self.inputs @ self.covariance_at(time))
-        return float(residual @ residual + spread) / (2 * len(self.targets))
-
-    def generalisation_risk(self, time: float, noise: float = 0.0) -> float:
-        """(|mu - w*|^2 + Tr Sigma + sigma_eps^2) / 2 for inputs N(0, I); `noise` is sigma_eps^2."""
-        error = self.mean_at(time) - self.truth
-        return float(error @ error + np.trace(self.covariance_at(time)) + noise) / 2
+        return self.final_covariance + self._left(time)[1]
 
     def excess(self, time: float, cross_terms: bool = True) -> tuple[float, float]:
-        """What empirical and generalisation risk are above their final values:
+        """What the empirical risk, (|y - X mu|^2 + Tr X'X Sigma) / 2n, and the generalisation risk,
+        (|mu - w*|^2 + Tr Sigma + sigma_eps^2) / 2 for inputs N(0, I), are above their final values:
 
             (1/2n) [d' e XX e d + Tr XX e D e] - (1/n) r' X e d,
             (1/2)  [d' e e d + Tr e D e] + (mu_inf - w*)' e d,
@@ -84,10 +76,8 @@ class Flow:
         Differs from the paper: it drops the last terms by assuming r = 0 and mu_inf = w*, which
         noise makes impossible; `cross_terms=False` does the same.
         """
-        n, shrink = len(self.targets), self._shrink(time)
-        gram = self.inputs.T @ self.inputs
-        moved = shrink @ (self.mean - self.final_mean)
-        spread = shrink @ (self.covariance - self.final_covariance) @ shrink
+        n, gram = len(self.targets), self.inputs.T @ self.inputs
+        moved, spread = self._left(time)
         empirical = (moved @ gram @ moved + np.trace(gram @ spread)) / (2 * n)
         general = (moved @ moved + np.trace(spread)) / 2
         if cross_terms:

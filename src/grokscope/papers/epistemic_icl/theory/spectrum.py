@@ -50,9 +50,8 @@ def log_transient(regime: Regime, time: float, side: Side) -> float:
     end = math.acos(max(-1.0, 1 - NEGLIGIBLE / speed)) if speed > 0 else math.pi
     begin = min(1 - root, end)
     count = max(1, math.ceil(math.log(end / begin, 4)) + 1)
-    borders = np.concatenate(
-        [[0.0], begin * (end / begin) ** (np.arange(count) / max(count - 1, 1))]
-    )
+    steps = np.arange(count) / max(count - 1, 1)
+    borders = np.concatenate([[0.0], begin * (end / begin) ** steps])
     borders[-1] = end
     half = np.diff(borders)[:, None] / 2
     phi = borders[:-1, None] + half * (NODES + 1)
@@ -85,29 +84,28 @@ def late_amplitude(regime: Regime, side: Side) -> float:
     return test if side == "test" else edge * test
 
 
-def time_at(
-    regime: Regime, level: float, side: Side, transient=log_transient, **options: int
-) -> float:
+def time_at(regime: Regime, level: float, side: Side, transient=log_transient) -> float:
     """When C_0 E falls to a risk; `level` is risk / C_0. Infinite precision is not needed: the
     logarithm is monotone in log t, so bisection finds it. NaN if the risk starts below."""
-    goal = math.log(level)
-    if transient(regime, 0.0, side, **options) <= goal:
+
+    def above(time: float) -> float:
+        return transient(regime, time, side) - math.log(level)
+
+    if above(0.0) <= 0:
         return math.nan
     high = 1.0 / regime.slowest
-    while transient(regime, high, side, **options) > goal:
+    while above(high) > 0:
         high *= 2
     low = high / 2
-    while transient(regime, low, side, **options) < goal:
+    while above(low) < 0:
         low /= 2
-    return float(
-        brentq(lambda t: transient(regime, t, side, **options) - goal, low, high, rtol=1e-12)
-    )
+    return float(brentq(above, low, high, rtol=1e-12))
 
 
-def delay(regime: Regime, level: float, transient=log_transient, **options: int) -> float:
+def delay(regime: Regime, level: float, transient=log_transient) -> float:
     """How much later the test risk falls to a level than the training risk."""
-    times = [time_at(regime, level, side, transient, **options) for side in ("test", "train")]
-    return times[0] - times[1]
+    test, train = (time_at(regime, level, side, transient) for side in ("test", "train"))
+    return test - train
 
 
 def late_delay(regime: Regime) -> float:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, fields
-from typing import Any
+from dataclasses import asdict, dataclass
+from typing import Any, get_type_hints
 
 import jax
 import jax.numpy as jnp
@@ -25,6 +25,7 @@ from grokscope.papers.structural_inference.certificates.inspection import (
     draw_pairs,
     make_inspector,
 )
+from grokscope.papers.structural_inference.quantities import find_plateau, scalars
 from grokscope.parts import trusting
 from grokscope.problems.routing import build
 from grokscope.spec import ObservedSpec, OptimiserSpec, RunSpec
@@ -83,16 +84,8 @@ def _certify(run: Run, store: Store | None) -> pl.DataFrame:
     return _table(rows)
 
 
-def scalars(run: Run) -> dict[str, np.ndarray]:  # (rows,) each
-    """The curve without the columns that hold a list per row."""
-    columns = [column for column in run.curve if not column.dtype.is_nested()]
-    return {column.name: column.to_numpy() for column in columns}
-
-
 def _table(rows: Iterable[Certificate]) -> pl.DataFrame:
-    kinds = {"str": pl.String, "int": pl.Int64, "float": pl.Float64, "bool": pl.Boolean}
-    schema = {f.name: kinds[str(f.type)] for f in fields(Certificate)}
-    frame = pl.DataFrame([asdict(row) for row in rows], schema=schema)
+    frame = pl.DataFrame([asdict(row) for row in rows], schema=get_type_hints(Certificate))
     return Certificates(frame.sort("name", "epoch", maintain_order=True))
 
 
@@ -271,15 +264,11 @@ def contraction_checks(
         yield upper_check("norm contraction", 1, epoch, norm, float(bound), note)
 
 
-def find_plateau(run: Run) -> Mapping[str, Any]:
-    return next(phase for phase in run.outcome["phases"] if phase["name"] == "plateau")
-
-
 def plateau_checks(
     run: Run, optimiser: OptimiserSpec, curve: dict[str, np.ndarray]
 ) -> Iterator[Certificate]:
     """Eq. 5 over the plateau that was found: how long decay alone needs for that fall."""
-    plateau = find_plateau(run)
+    plateau = find_plateau(run.outcome)
     if plateau["start"] is None or plateau["end"] is None or optimiser.weight_decay == 0:
         return
     start, end = (_at(curve, "mlp_norm", plateau[name]) for name in ("start", "end"))
@@ -354,7 +343,7 @@ def variance_checks(
     run: Run, optimiser: OptimiserSpec, curve: dict[str, np.ndarray]
 ) -> Iterator[Certificate]:
     """Conjecture E.1 over the plateau: decay alone would shrink the variance by this factor."""
-    plateau = find_plateau(run)
+    plateau = find_plateau(run.outcome)
     if plateau["start"] is None or optimiser.weight_decay == 0:
         return
     end = plateau["end"] if plateau["end"] is not None else run.outcome["epochs"]

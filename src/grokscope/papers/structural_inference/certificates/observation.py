@@ -8,13 +8,15 @@ from collections.abc import Iterator
 
 from grokscope.measures.attention import TINY
 from grokscope.papers.structural_inference.certificates import checks
+from grokscope.papers.structural_inference.quantities import find_plateau, scalars
+from grokscope.papers.structural_inference.theory import STATEMENTS
 from grokscope.spec import PER_EXAMPLE, ObservedSpec
 from grokscope.store import Run
 
 
 def check_observation(run: Run, spec: ObservedSpec) -> Iterator[checks.Certificate]:
     """The statements that can be checked on a watched model."""
-    curve = checks.scalars(run)
+    curve = scalars(run)
     missing = inapplicable(run)
     if 2 not in missing:
         yield from checks.structure_checks(spec.structure_threshold, curve)
@@ -45,20 +47,12 @@ def inapplicable(run: Run) -> dict[int, str]:
         ):
             reasons[1] = f"there is no such bound for this optimiser ({optimiser.kind})"
         return dict(sorted(reasons.items()))
-    reasons = {
-        1: "needs the shape and the decay of each MLP weight, which are not watched",
-        3: "is about the two-layer MLP of the minimal transformer",
-        **dict.fromkeys((4, 5, 6, 7), "needs the values that attention mixes, not watched"),
-        9: "needs the Lipschitz constant of all that follows attention",
-        11: "is an identity of softmax; the lab checks it",
-        **dict.fromkeys((12, 13), "is about one layer and one head that a prior alone moves"),
-        15: "needs pairs of inputs that differ in one informative position",
-    }
+    reasons = {s.number: s.unwatched for s in STATEMENTS if s.unwatched}
     if not spec.watch.informative:
         reasons |= dict.fromkeys((2, 8), "needs the informative positions, which were not named")
     elif spec.watch.informative == PER_EXAMPLE:
         reasons[8] = "needs the same number of informative positions in every example"
-    plateau = checks.find_plateau(run)
+    plateau = find_plateau(run.outcome)
     columns = run.curve.columns
     rates = run.curve["learning_rate"].n_unique() if "learning_rate" in columns else 1
     if spec.optimiser is None or spec.optimiser.weight_decay == 0:

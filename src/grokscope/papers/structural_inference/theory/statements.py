@@ -26,6 +26,7 @@ class Statement(NamedTuple):
     sentence: str  # for a newcomer
     formula: str  # LaTeX
     reference: str
+    unwatched: str = ""  # why it cannot be checked on any model of the user's own
 
     @property
     def functions(self) -> dict[str, FunctionType]:

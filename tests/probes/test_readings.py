@@ -6,11 +6,13 @@ import math
 import os
 import threading
 
+import polars as pl
 import pytest
 
 import grokscope as gs
 import tiny_paper
-from grokscope.probes import summaries
+from grokscope.probes import readings
+from grokscope.probes.readings import Reading
 from grokscope.store import files
 
 CALLS: list[str] = []
@@ -36,8 +38,10 @@ def runs(tmp_path):
     return gs.train(specs, tmp_path, progress=False, processes=1)
 
 
-def ask(runs, *functions):
-    return summaries.summarise_all({run.id: functions for run in runs}, runs)
+def ask(runs, *functions, executor=None):
+    asked = [(run, [Reading("summary", functions)]) for run in runs]
+    found = readings.read_all(asked, executor)
+    return [next(table.iter_rows(named=True), {}) for (table,) in found]
 
 
 def test_they_come_in_order_and_are_kept(runs):
@@ -52,12 +56,12 @@ def test_they_come_in_order_and_are_kept(runs):
 
 def test_another_run_or_other_code_is_read_again(runs, monkeypatch):
     ask(runs[:1], steps)
-    read = summaries.read_bytes
+    read = readings.read_bytes
     with monkeypatch.context() as another:
-        another.setattr(summaries, "read_bytes", lambda path: read(path) + b"trained again")
+        another.setattr(readings, "read_bytes", lambda path: read(path) + b"trained again")
         ask(runs[:1], steps)
     assert len(CALLS) == 2
-    monkeypatch.setattr(summaries, "_hash_package", lambda: "other")
+    monkeypatch.setattr(readings, "_hash_package", lambda: "other")
     ask(runs[:1], steps)
     assert len(CALLS) == 3
     assert len(list((runs[0].path / "probes").glob("summary-*"))) == 1  # what is old is gone
@@ -90,7 +94,7 @@ def test_errors_are_heard(runs):
 
 
 def test_several_at_once(runs, monkeypatch):
-    monkeypatch.setattr(summaries, "count_cores", lambda: 3)
+    monkeypatch.setattr(readings, "count_cores", lambda: 3)
     together = threading.Barrier(3, timeout=30)
 
     def meet(run):
@@ -100,19 +104,51 @@ def test_several_at_once(runs, monkeypatch):
     assert ask(runs, meet) == [{"met": 1}] * 3
 
 
+def rows(run):
+    CALLS.append(run.id)
+    return pl.DataFrame({"epoch": [0, 10], "kind": ["a", "b"]}).cast({"epoch": pl.Int32})
+
+
+def test_rows_are_kept_beside_the_numbers(runs):
+    asked = [(runs[0], [Reading("summary", (steps,)), Reading("trace", (rows,))])]
+    first = readings.read_all(asked)[0]
+    assert first[0]["steps"].to_list() == [7]
+    assert first[1].equals(rows(runs[0]))
+    CALLS.clear()
+    again = readings.read_all(asked)[0]
+    assert not CALLS
+    assert again[1].equals(first[1])
+    assert again[1].schema == first[1].schema
+
+
 def test_workers_of_an_executor_read_what_is_missing(runs, tmp_path, monkeypatch):
-    source = "import os\n\ndef who(run):\n    return {'pid': os.getpid()}\n"
-    (tmp_path / "readers.py").write_text(source + "\ndef nothing(run):\n    return {}\n")
+    source = """
+import os
+import polars as pl
+
+def who(run):
+    return {"pid": os.getpid()}
+
+def whose(run):
+    return pl.DataFrame({"pid": [os.getpid()] * 2})
+
+def nothing(run):
+    return {}
+"""
+    (tmp_path / "readers.py").write_text(source)
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     import readers
 
     executor = gs.LocalProcesses(1, 1)
     (here,) = ask(runs[:1], readers.who)
-    found = summaries.summarise_all({run.id: [readers.who] for run in runs}, runs, executor)
+    found = ask(runs, readers.who, executor=executor)
     assert found[0] == here == {"pid": os.getpid()}  # it was kept
     assert found[1] == found[2] != here
-    empty = summaries.summarise_all({run.id: [readers.nothing] for run in runs}, runs, executor)
-    assert empty == [{}, {}, {}]
-    inner = {run.id: [lambda run: {"pid": os.getpid()}] for run in runs}  # no worker can have it
-    assert summaries.summarise_all(inner, runs, executor) == [here] * 3
+    both = [Reading("summary", (readers.who,)), Reading("trace", (readers.whose,))]
+    (number, table), _ = readers_of = readings.read_all([(r, both) for r in runs[:2]], executor)
+    assert number["pid"].to_list() == [here["pid"]]
+    assert here["pid"] not in table["pid"].to_list()
+    assert all(len(trace) == 2 for _, trace in readers_of)
+    assert ask(runs, readers.nothing, executor=executor) == [{}, {}, {}]
+    assert ask(runs, lambda run: {"pid": os.getpid()}, executor=executor) == [here] * 3

@@ -1,0 +1,176 @@
+"""What training is given more or less of: the learning rate at a fixed product with weight decay
+(Figure 4), weight decay (Figures 4 and 9), and a factor α on the outputs, at a fixed learning rate
+(Figure 5c and d) and with the rate divided by α² (Figure 5a and b)."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from grokscope.claims.evidence import ArmRuns, Event
+from grokscope.claims.judgements import Trend
+from grokscope.claims.studies import ScaleName, Setting
+from grokscope.papers.inductive_bias import figures, side_by_side
+from grokscope.papers.inductive_bias.judgements import GENERALISED, Slope, faster
+from grokscope.papers.inductive_bias.quantities import first_step, summarise_rank
+from grokscope.papers.inductive_bias.settings import changed, plain, regimes, study
+from grokscope.spec import RunSpec
+
+RATES = (1e-3, 3e-3, 5e-3, 1e-2)
+DECAYS = (0.1, 0.2, 0.5, 0.75, 1.0, 1.5)
+SCALES = (0.5, 0.75, 1.0, 1.25, 1.5)
+kaiming = regimes({"Kaiming, ε 0": {"model.init": "kaiming", "optimiser.epsilon": 0.0}})
+SUBTRACTED = "initial outputs subtracted"
+RANK = Event("rank_end", "have a rank", "effective rank at the end")
+EXPONENT = Event("exponent_end", "have an exponent", "power-law exponent at the end")
+
+
+def rate_of(arm: ArmRuns) -> float:
+    return arm.spec.optimiser.lr
+
+
+def decay_of(arm: ArmRuns) -> float:
+    return arm.spec.optimiser.weight_decay
+
+
+def scale_of(arm: ArmRuns) -> float:
+    return arm.spec.model.readout_scale
+
+
+def alpha_of(arm: ArmRuns) -> float | None:
+    return None if SUBTRACTED in arm.name else scale_of(arm)
+
+
+def alpha_subtracted(arm: ArmRuns) -> float | None:
+    return scale_of(arm) if SUBTRACTED in arm.name else None
+
+
+RATE, DECAY, ALPHA = "the learning rate", "weight decay", "α"
+with_rate = partial(Trend, rate_of, RATE)
+with_decay = partial(Trend, decay_of, DECAY)
+with_alpha = partial(Trend, alpha_of, ALPHA, GENERALISED)
+early_update = partial(Slope, "early_update", "the mean early update norm")
+
+
+def rate_arms(setting: Setting, seed: int) -> dict[str, RunSpec]:
+    usual = setting.base.optimiser
+    product = usual.lr * usual.weight_decay
+
+    def balanced(rate: float) -> dict[str, float]:
+        decay = float(f"{product / rate:.6g}")
+        return {} if rate == usual.lr else {"optimiser.lr": rate, "optimiser.weight_decay": decay}
+
+    chosen = RATES[1:3] if setting.scale == "smoke" else RATES
+    return {f"rate {rate:g}": changed(setting, seed, balanced(rate)) for rate in chosen}
+
+
+def decay_arms(setting: Setting, seed: int) -> dict[str, RunSpec]:
+    chosen = DECAYS[2:5:2] if setting.scale == "smoke" else DECAYS
+    one = setting.baseline(seed)
+    return {f"decay {d:g}": one.replace(**{"optimiser.weight_decay": d}) for d in chosen}
+
+
+def both_settings(scale: ScaleName) -> list[Setting]:
+    """With Adam's epsilon 0 and Kaiming's initialisation on a laptop only."""
+    return [*plain(scale), *kaiming(scale)]
+
+
+def alpha_arm(alpha: float, subtracted: bool = False) -> str:
+    return f"α {alpha:g}" + f", {SUBTRACTED}" * subtracted
+
+
+def scaled(alpha: float) -> dict[str, Any]:
+    return {"model.readout_scale": alpha} if alpha != 1 else {}
+
+
+def rescaled(rate: float, alpha: float) -> dict[str, Any]:
+    """With the rate of the lazy limit of gradient descent, lr / α²."""
+    slower = {"optimiser.lr": float(f"{rate / alpha**2:.6g}")}
+    return scaled(alpha) | (slower if alpha != 1 else {})
+
+
+def alphas_at(setting: Setting) -> tuple[float, ...]:
+    return SCALES[::4] if setting.scale == "smoke" else SCALES
+
+
+def alpha_arms(setting: Setting, seed: int) -> dict[str, RunSpec]:
+    found = {alpha_arm(a): changed(setting, seed, scaled(a)) for a in alphas_at(setting)}
+    subtracted = {"model.initial_outputs": "subtracted"}
+    for a in SCALES[::2] if setting.scale == "laptop" else ():
+        found[alpha_arm(a, True)] = changed(setting, seed, subtracted | scaled(a))
+    return found
+
+
+def rescaled_arms(setting: Setting, seed: int) -> dict[str, RunSpec]:
+    rate = setting.base.optimiser.lr
+    return {alpha_arm(a): changed(setting, seed, rescaled(rate, a)) for a in alphas_at(setting)}
+
+
+OF_ALPHA: dict[str, Any] = {
+    "settings": both_settings,
+    "draw": figures.over(scale_of, "Factor α on the outputs"),
+    "curves": ("test_loss",),
+    "curve_arms": tuple(map(alpha_arm, SCALES)),
+}
+STUDIES = (
+    study(
+        "rates",
+        {
+            "higher rate is faster": with_rate(GENERALISED, high=-0.2),
+            "early updates differ": early_update(rate_of, RATE, low=0.5),
+        },
+        settings=plain,
+        arms=rate_arms,
+        draw=figures.over(rate_of, "Learning rate"),
+        table=partial(side_by_side.compare_times, study="rates", more=side_by_side.FIT),
+        curves=("test_loss",),
+        curve_arms=tuple(f"rate {rate:g}" for rate in RATES),
+    ),
+    study(
+        "decay",
+        {
+            "higher decay is faster": with_decay(GENERALISED, high=-0.4),
+            "higher decay, lower rank": with_decay(RANK, high=-0.3, censored=False),
+            "higher decay, lower exponent": with_decay(EXPONENT, high=-0.2, censored=False),
+        },
+        settings=plain,
+        arms=decay_arms,
+        draw=figures.over(decay_of, "Weight decay"),
+        table=side_by_side.compare_decays,
+        curves=("test_loss",),
+        curve_arms=tuple(f"decay {decay:g}" for decay in DECAYS),
+        summarise=summarise_rank,
+    ),
+    study(
+        "readout-rescaled",
+        {
+            "larger α is slower": with_alpha(low=0.2),
+            "update norms diverge": early_update(alpha_of, ALPHA, high=-1.0),
+        },
+        arms=rescaled_arms,
+        table=partial(side_by_side.compare_times, study="rescaled"),
+        **OF_ALPHA,
+    ),
+    study(
+        "readout",
+        {
+            "larger α is faster": with_alpha(high=-0.2),
+            "update norms are comparable": early_update(alpha_of, ALPHA, -0.25, 0.25),
+            "the gradient grows like α": Slope(
+                "first_gradient", "the norm of the first gradient", alpha_of, ALPHA, 0.8, 1.2
+            ),
+            "Adam's update does not depend on α": Slope(
+                "first_update", "the norm of the first update", alpha_of, ALPHA, -0.05, 0.05
+            ),
+            "subtracting does not delay": faster(alpha_arm(1.0, True), alpha_arm(1.0), 0.8),
+            "subtracting does not speed up": faster(alpha_arm(1.0), alpha_arm(1.0, True), 0.8),
+            "larger α is faster, subtracted": Trend(
+                alpha_subtracted, ALPHA, GENERALISED, high=-0.2
+            ),
+        },
+        arms=alpha_arms,
+        table=partial(side_by_side.compare_times, study="readout"),
+        summarise=first_step,
+        **OF_ALPHA,
+    ),
+)

@@ -1,0 +1,91 @@
+"""Where does a Gaussian head stop being enough? In two wells after a long time, and for rough
+volatility: it is right for log V and wrong for log S."""
+
+from __future__ import annotations
+
+from grokscope.claims.evidence import ArmRuns
+from grokscope.papers.martingale_operators.figures import scatter
+from grokscope.papers.martingale_operators.judgements import Fixed, Ratio, Slope, trend
+from grokscope.papers.martingale_operators.settings import ARMS, study
+
+AGAINST_GAUSSIAN = {"w2": ("Pointwise W2", "gaussian_w2", "floor_w2")}
+EXCESS = "pointwise W2 in excess of the sampling floor"
+OVER_GAUSSIAN = "the operator over the true Gaussian"
+FLOW = "flow, "  # before the name of the same arm with an operator
+OVER_FLOW = "the operator over the flow, pointwise W2"
+TIMES = {
+    **{f"T = {t:g}": {**ARMS["joint"], "equation.time": t} for t in (0.05, 0.25, 0.5, 1.0, 2.0)},
+    **{f"{FLOW}T = {t:g}": {**ARMS["flow"], "equation.time": t} for t in (0.05, 1.0, 2.0)},
+}
+
+
+def time_of(arm: ArmRuns) -> float | None:
+    return arm.spec.equation.time if arm.spec.operator.kind == "gaussian" else None
+
+
+WELLS = study(
+    "wells",
+    {"double well": {"equation.kind": "well", "equation.amplitude": 0.05}},
+    TIMES,
+    {
+        "distance grows with time": trend(time_of, "the time", "excess_w2", EXCESS, low=0.3),
+        "there are two peaks": Fixed(
+            "T = 2", "kurtosis", "excess kurtosis of the truth", high=-1.0
+        ),
+        "the true moments are not enough": Fixed(
+            "T = 2", "gaussian_excess", "true Gaussian over the sampling floor", low=3.0
+        ),
+        "the head does not fall behind the true moments": Slope(
+            time_of, "the time", "w2", "gaussian_w2", high=0.1
+        ),
+        "the head is as good as the true moments": Ratio(
+            "T = 2", "w2", OVER_GAUSSIAN, high=1.5, over="gaussian_w2"
+        ),
+        "a flow is better with two peaks": Ratio(
+            "T = 2", "w2", OVER_FLOW, 1.25, reference=FLOW + "T = 2"
+        ),
+        "a flow is no better with one": Ratio(
+            "T = 0.05", "w2", OVER_FLOW, high=1.0, reference=FLOW + "T = 0.05"
+        ),
+    },
+    draw=scatter(
+        lambda arm: arm.spec.equation.time,
+        "Time T",
+        {**AGAINST_GAUSSIAN, "kurtosis": ("Excess kurtosis of the truth",)},
+    ),
+)
+
+HURSTS = {f"H = {h:g}": {**ARMS["joint"], "equation.hurst": h} for h in (0.05, 0.1, 0.2, 0.35, 0.5)}
+VARIANCE, PRICE = "log variance", "log price"
+ROUGHEST = "H = 0.05 over H = 0.5, pointwise W2"
+OVER_FLOOR = "Gaussian with the true moments over the sampling floor"
+
+ROUGHNESS = study(
+    "roughness",
+    {VARIANCE: {"equation.kind": "log_variance"}, PRICE: {"equation.kind": "log_price"}},
+    HURSTS,
+    {
+        "better than the Dirac at H = 0.1": Ratio(
+            "H = 0.1", "dirac_w2", "the Dirac over the operator, pointwise W2", 2.6, over="w2"
+        ),
+        "better than a constant covariance at H = 0.1": Ratio(
+            "H = 0.1", "constant_w2", "B2 over the operator, pointwise W2", 1.1, over="w2"
+        ),
+        "roughness does not matter for log V": Ratio(
+            "H = 0.05", "w2", ROUGHEST, 0.8, 1.25, reference="H = 0.5", regimes=(VARIANCE,)
+        ),
+        **{
+            f"the true moments are not enough for log S, {arm}": Fixed(
+                arm, "gaussian_w2", OVER_FLOOR, 1.5, over="floor_w2", regimes=(PRICE,)
+            )
+            for arm in HURSTS
+        },
+        **{
+            f"the head is as good as the true moments for log S, {arm}": Ratio(
+                arm, "w2", OVER_GAUSSIAN, high=1.1, over="gaussian_w2", regimes=(PRICE,)
+            )
+            for arm in HURSTS
+        },
+    },
+    draw=scatter(lambda arm: arm.spec.equation.hurst, "H", AGAINST_GAUSSIAN),
+)
