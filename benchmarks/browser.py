@@ -4,7 +4,7 @@
     drawing       20 runs of 5,000 rows, all plots, until the frame is there (bar: 200 ms)
     listing       a store of 10,000 runs, from the request to the first arm on the screen: without
                   the store's index, with it, and once more (bar: 1 s)
-    watching      what an open page costs a run that trains (bar: 2 %), in turns side by side
+    watching      what an open page costs a run that trains (bar: 2 %), in turns within one training
 
 Needs the extra `dev` and Debian's chromium. Prints a table; a busy machine gives other numbers.
 """
@@ -32,8 +32,16 @@ from benchmarks.scale import multiply
 from grokscope.lab.server import Lab, make_server
 from grokscope.measures.outcomes import conclude
 
-RUNS, ROWS, MANY, TURNS = 20, 5000, 10_000, 5
-LONG = {"epochs": 12_000, "stop": "never"}  # opening the page is not what is asked
+RUNS, ROWS, MANY, TURNS = 20, 5000, 10_000, 8
+WINDOW, SETTLED = 20.0, 2.0  # seconds
+WATCHED = gs.find_recipe("laptop-noise").replace(training={"epochs": 1_000_000, "stop": "never"})
+TRAINING = """
+import sys, time
+import grokscope as gs
+store = gs.Store(sys.argv[1])
+tell = lambda event: print(time.time(), event.epoch, flush=True)
+gs.train(store.get(sys.argv[2]).spec, store, processes=1, progress=False, sinks=tell)
+"""
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run"]
 
 
@@ -126,46 +134,60 @@ def measure_listing(page: Any, folder: Path) -> list[float]:
 
 
 def measure_watching(page: Any, folder: Path) -> tuple[list[float], list[float]]:
-    """Seconds of training with a page open over seconds without, in turns; and the processor time
-    of server and browser over that of the training, of which the clock of a busy machine tells
-    little."""
-    ratios, shares = [], []
-    for turn in range(TURNS):
-        seconds = []
-        for watched in (False, True):
-            store = gs.Store(folder / f"watch-{turn}-{watched}")
-            spec = gs.find_recipe("laptop-noise").replace(seed=turn, training=LONG)
-            store.begin(spec)
-            code = "import grokscope as gs, sys; gs.train(gs.find_recipe('laptop-noise').replace("
-            code += f"seed={turn}, training={LONG}), sys.argv[1], processes=1, progress=False)"
-            with opened(store) as link:
+    """How many times as long an epoch takes while a page watches, from neighbouring windows of one
+    training, since between two trainings a machine changes by more than this; and the processor
+    time of server and browser over that of the training."""
+    store, pace = gs.Store(folder / "watched"), folder / "pace"
+    run = store.begin(WATCHED)
+    windows = []
+    with pace.open("w") as file, opened(store) as link:
+        command = [sys.executable, "-c", TRAINING, str(store.root), run.id]
+        training = subprocess.Popen(command, stdout=file)
+        try:
+            while len(pace.read_text().splitlines()) < 20:  # compiled, and under way
+                time.sleep(0.2)
+            home = enter(page, link)
+            for turn in range(2 * TURNS + 1):
+                watched = turn % 2 == 1
+                page.goto(home if watched else "about:blank")
                 if watched:
-                    page.goto(enter(page, link))
-                    page.wait_for_selector("#headline")
-                before, trained = processor_seconds(), os.times().children_user
-                subprocess.run([sys.executable, "-c", code, str(store.root)], check=True)
-                if watched:
-                    spent = processor_seconds() - before
-                    shares.append(spent / (os.times().children_user - trained))
-                page.goto("about:blank")
-            seconds.append(store.find(spec).seconds)
-        ratios.append(seconds[1] / seconds[0])
-    return ratios, shares
+                    page.wait_for_selector(".plots canvas")
+                time.sleep(SETTLED)  # opening the page is not what is asked
+                before = time.time(), processor_seconds(os.getpid(), training.pid)
+                time.sleep(WINDOW)
+                windows.append(
+                    (before, (time.time(), processor_seconds(os.getpid(), training.pid)))
+                )
+        finally:
+            training.kill()
+            training.wait()
+    told = np.array([line.split() for line in pace.read_text().splitlines()[:-1]], float)
+    ratios, shares, speeds = [], [], []
+    for (began, busy), (ended, busy_then) in windows:
+        epochs = np.diff(np.interp([began, ended], told[:, 0], told[:, 1]))[0]
+        speeds.append(epochs / (ended - began))
+        shares.append((busy_then[0] - busy[0]) / (busy_then[1] - busy[1]))
+    for turn in range(1, 2 * TURNS, 2):  # against the windows before and after
+        ratios.append((speeds[turn - 1] + speeds[turn + 1]) / 2 / speeds[turn])
+    return ratios, shares[1::2]
 
 
-def processor_seconds() -> float:
-    """Of this process, which is the server, and of all that descend from it and are alive."""
+def processor_seconds(*roots: int) -> list[float]:
+    """Of each of these processes with all that descend from it and are alive, those of the later
+    ones left out of the first, which is this process: the server, and the browser below it."""
     found: dict[int, tuple[int, float]] = {}  # by process: its parent, and what it has used
     for path in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
             words = path.read_text().rpartition(")")[2].split()
             used = sum(map(int, words[11:13])) / os.sysconf("SC_CLK_TCK")
             found[int(path.parent.name)] = int(words[1]), used
-    ours, total = [os.getpid()], 0.0
-    for process in ours:  # grows on the way
-        total += found[process][1]
-        ours += [child for child, (parent, _) in found.items() if parent == process]
-    return total
+    totals = []
+    for root in roots:
+        ours = [root]
+        for process in ours:  # grows on the way
+            ours += [c for c, (parent, _) in found.items() if parent == process and c not in roots]
+        totals.append(sum(found[process][1] for process in ours if process in found))
+    return totals
 
 
 def main() -> None:

@@ -12,6 +12,7 @@ function parse(text) {
 }
 
 export let state = parse(location.hash);
+let seen = location.hash; // the address that `state` was read from or written to
 
 export function address(changes = {}) {
   const entries = Object.entries({ ...state, ...changes })
@@ -23,10 +24,12 @@ export function address(changes = {}) {
 
 // `quietly`: many small steps, such as those of a slider, are one step back.
 export function change(changes, quietly = false) {
+  if (location.hash !== seen) return; // somebody went elsewhere: `popstate` is about to say so
   const before = state;
   const to = address(changes);
   state = { ...state, ...changes };
   if (to !== location.hash) history[quietly ? "replaceState" : "pushState"](null, "", to);
+  seen = location.hash;
   for (const tell of heard) tell(state, before);
 }
 
@@ -37,5 +40,6 @@ export function onChange(tell) {
 addEventListener("popstate", () => {
   const before = state;
   state = parse(location.hash);
+  seen = location.hash;
   for (const tell of heard) tell(state, before);
 });
