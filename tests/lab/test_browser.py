@@ -129,6 +129,14 @@ def test_a_clone_is_started_seen_to_grok_and_scrubbed(page, address, trained) ->
     grid.click(position={"x": 8, "y": 8})
     expect(page.locator(".examples tr")).to_have_count(1)
     assert "examples=" in page.url
+    page.locator("#grid").focus()
+    for key in ("ArrowRight", "ArrowDown", "ArrowDown"):
+        page.keyboard.press(key)
+    expect(page.locator(".pictures figure:last-child [role=status]")).to_contain_text("(2, 0)")
+    expect(pictures).to_have_attribute("data-epoch", "0")  # the slider has not moved
+    page.keyboard.press("Enter")
+    expect(page.locator(".examples tr")).to_have_count(2)
+    expect(page.locator("#grid")).to_be_focused()
 
 
 def test_arms_are_compared_with_their_members(page, address, trained) -> None:
@@ -138,6 +146,7 @@ def test_arms_are_compared_with_their_members(page, address, trained) -> None:
     expect(page.locator(".compare tr.member")).to_have_count(4)
     expect(page.locator("#differences tbody tr")).to_have_count(1)
     expect(page.locator("#differences")).to_contain_text("prior.kind")
+    expect(page.locator("#arms .key")).to_have_text(["no prior", "oracle prior"])
     page.locator(".compare tr.member button").last.click()
     expect(page.locator(".kicker").first).to_contain_text(trained[-1].id[:8])
     page.click("#logx")
@@ -212,6 +221,24 @@ def test_an_observed_model_appears_while_it_trains(page, address, monkeypatch) -
     expect(page.locator(".plots")).to_have_attribute("data-rows", "40")
 
 
+def test_an_empty_store_says_how_to_begin(browser, tmp_path) -> None:
+    server, link = make_server(Lab(gs.Store(tmp_path / "runs"), Path("no-results")), 0)
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    while not server.started:
+        time.sleep(0.02)
+    context = browser.new_context()
+    page = context.new_page()
+    page.goto(link)
+    expect(page.locator("h1")).to_have_text("No runs yet")
+    expect(page.locator(".hint")).to_contain_text(str(tmp_path / "runs"))
+    page.click("text=Start a first run")
+    expect(page.locator("#start")).to_be_enabled()
+    context.close()
+    server.should_exit = True
+    thread.join(10)
+
+
 def test_two_pages_see_the_same_news(browser, page, address, trained) -> None:
     other = page.context.new_page()
     other.goto(address.partition("?")[0])
@@ -269,9 +296,14 @@ def test_a_run_is_stopped_and_resumed(page, address, trained) -> None:
     page.fill("[name='training.epochs']", "300000")
     page.fill("[name='training.log_every']", "100")
     expect(page.locator("#answer")).to_contain_text("1 run, to train")
+    page.locator("[name='training.log_every']").scroll_into_view_if_needed()
     page.click("#start")
+    expect(page.locator(".kicker")).to_be_in_viewport()  # however far down the form was
     expect(page.locator("#events")).to_contain_text("memorised at")  # rows arrive while it trains
     expect(page.locator(".kicker .status")).to_have_text("under way")
+    reading = page.locator(".plots .reading").first
+    words = reading.inner_text()
+    expect(reading).not_to_have_text(words)  # the numbers in words are those of the last row
     page.click("#stop")
     expect(page.locator("#resume")).to_be_visible()
     expect(page.locator(".kicker .status")).to_contain_text("stopped")
@@ -337,11 +369,17 @@ def test_hostile_names_stay_text(page, address, trained) -> None:
     assert page.title() == "grokscope lab"
 
 
-@pytest.mark.parametrize("view", ["#view=runs&runs={run}", "#view=new", "#view=runs&runs={both}"])
+@pytest.mark.parametrize(
+    "view",
+    ["", "#view=runs&runs={run}", "#view=runs&runs={long}", "#view=new", "#view=runs&runs={both}"],
+)
 def test_a_phone_shows_everything_in_its_width(page, address, trained, view) -> None:
     page.set_viewport_size({"width": 420, "height": 800})
-    both = f"{trained[0].id},{trained[2].id}"
-    go(page, address, view.replace("{run}", trained[0].id).replace("{both}", both))
+    store = gs.Store(STORES[address])
+    store.get(trained[0].id).annotate(name="n" * 200, tag=["t" * 90])
+    long = store.begin(gs.spec.ObservedSpec("x" * 200))
+    runs = {"run": trained[0].id, "long": long.id, "both": f"{trained[0].id},{trained[2].id}"}
+    go(page, address, view.format(**runs))
     expect(page.locator("#headline, #start").first).to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth") <= 420
 

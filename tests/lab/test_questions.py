@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import shlex
 import struct
 import subprocess
@@ -12,6 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 
 import httpx2
@@ -21,7 +23,8 @@ from starlette.testclient import TestClient
 
 import grokscope as gs
 from grokscope.cli import run as run_command
-from grokscope.lab import autopsy, catalogue, forms, scrubbing, watching
+from grokscope.lab import autopsy, catalogue, forms, scrubbing, verdicts, watching
+from grokscope.lab.catalogue import UNTOLD, Line, label_arms
 from grokscope.lab.guard import Guard
 from grokscope.lab.orders import Orders
 from grokscope.lab.server import Lab, make_app
@@ -78,6 +81,38 @@ def test_runs_are_listed_in_arms_and_filtered_as_on_the_command_line(client, tra
         by_store = lab.store.sql(f"select run from runs where {where}")["run"].to_list()
         assert sorted(line["run"] for line in found) == sorted(by_store)
         assert by_store
+
+
+def test_an_arm_among_many_begins_with_what_is_rare(small) -> None:
+    """A list shows three lines of a label, whatever other kinds of runs lie in the store."""
+    specs = gs.sweep(
+        small, {"optimiser.lr": [0.1, 0.2], "model.width": [16, 24], "training.epochs": [10, 20]}
+    )
+    specs += [specs[0].replace(**{"prior.kind": "oracle", "prior.strength": 3.0})]
+    fork = {"fork.parent": specs[0].id, "fork.epoch": 5}
+    lines = [
+        Line(
+            run=spec.id,
+            arm=spec.id,
+            seed=0,
+            status="finished",
+            kind=spec.kind_name,
+            epochs=1,
+            budget=1,
+            times={},
+            final={},
+            fields=dict(flatten(spec.to_dict())),
+            told=tuple(n for n in spec.changed() if n not in UNTOLD),
+            changed=0.0,
+        )
+        for spec in [*specs, specs[0].replace(**fork), gs.spec.ObservedSpec("mine")]
+    ]
+    labels = label_arms(lines)
+    *_, oracle, forked, watched = (labels[line.arm] for line in lines)
+    assert oracle.startswith("oracle prior, strength 3, ")
+    assert forked.startswith(f"fork of {specs[0].id[:8]}, from 5 on, ")
+    assert watched == "mine"
+    assert "modulus" not in "".join(labels.values())  # all have the same
 
 
 def test_lines_from_the_index_are_those_of_the_files(trained, monkeypatch) -> None:
@@ -254,6 +289,9 @@ def test_events_say_when_attention_is_starved(trained) -> None:
         "memorised at 50",
         "attention is starved: the task's gradient on it fell 40-fold",
     ]
+    right = curve.with_columns(pl.Series("structure_share", [0.2, 0.5, 1.0, 1.0, 1.0]))
+    texts = [event["text"] for event in tell_events(dataclasses.replace(reading, curve=right))]
+    assert "attention has settled: the task's gradient on it fell 40-fold" in texts
 
 
 def test_pictures_agree_with_the_rows(client, trained, lab) -> None:
@@ -293,6 +331,19 @@ def test_a_circle_is_seen_as_a_circle() -> None:
     np.testing.assert_allclose(np.hypot(*points.T), 1, atol=1e-3)
     np.testing.assert_allclose(np.unwrap(np.arctan2(*points.T[::-1])), angle, atol=2e-3)
     assert scrubbing.plane_of(embedding, np.zeros(0, int)) is None
+    assert scrubbing.plane_of(embedding * np.nan, np.arange(p)) is None  # a run that has failed
+
+
+def test_a_paper_counts_its_verdicts_as_the_readme_does(store) -> None:
+    home = Path(__file__).parent.parent.parent
+    paper = verdicts.describe_paper("inductive-bias", home / "results", store)
+    counts: dict[str, int] = {}
+    for one in paper["tally"]:
+        counts[one["side"]] = counts.get(one["side"], 0) + one["count"]
+    said = re.search(r"2602\.06702\): (.*) of (\d+) verdicts", (home / "README.md").read_text())
+    plain = re.sub(r" \(.*?\)", "", said[1])  # what the contradictions are
+    assert {word: int(count) for count, word in re.findall(r"(\d+) (\w+)", plain)} == counts
+    assert sum(counts.values()) == int(said[2])
 
 
 def test_the_form_has_every_field_with_its_help(client) -> None:
@@ -333,6 +384,13 @@ def test_a_plan_says_what_the_store_has(client, trained, small) -> None:
     assert plan["left"] == 1
     assert plan["seconds"] > 0
     assert plan["runs"][0]["run"] == trained[0].id
+
+
+def test_a_plan_calls_an_interrupted_run_stopped(store, tiny) -> None:
+    store.begin(tiny)
+    plan = Lab(store)._plan([tiny])
+    assert [run["state"] for run in plan["runs"]] == ["stopped"]
+    assert plan["left"] == 1
 
 
 def test_what_is_typed_becomes_the_same_run(tiny, store) -> None:

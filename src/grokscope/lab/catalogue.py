@@ -11,6 +11,7 @@ import json
 import math
 import re
 import threading
+from collections import Counter
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, replace
 from functools import cache
@@ -39,6 +40,7 @@ HARMLESS = (
 )
 # A text or a column, whichever begins first: a column may be called "it's", a text may hold a ".
 QUOTED = re.compile(r"'(?:[^']|'')*'" + r'|"([^"]*)"')
+RUN = re.compile(r"[0-9a-f]{16}")
 NUMBER = re.compile(r"(?<!\w)\d+(\.\d*)?(e[+-]?\d+)?", re.IGNORECASE)
 MOST_CONDITION = 500  # characters
 MANY = 500  # runs that are worth a look into the index
@@ -207,12 +209,18 @@ def _number(value: Any) -> Any:
 def label_arms(lines: Iterable[Line]) -> dict[str, str]:
     """What sets each arm apart from the others of a list; a single one, from the defaults."""
     arms = {line.arm: line for line in lines}
-    told = {name for line in arms.values() for name in line.told}
-    varying = {n for n in told if len({str(line.fields.get(n)) for line in arms.values()}) > 1}
+    shared: dict[str, dict[str, Counter[str]]] = {}  # by kind and field: how many arms have a value
+    for kind in {line.kind for line in arms.values()}:
+        alike = [line for line in arms.values() if line.kind == kind]
+        told = {name for line in alike for name in line.told}
+        shared[kind] = {n: Counter(str(line.fields.get(n)) for line in alike) for n in told}
     labels = {}
     for arm, line in arms.items():
-        # All that varies where that is little; else what is not as usual.
-        names = [n for n in line.fields if n in varying and (len(varying) <= 4 or n in line.told)]
+        varying = {name: values for name, values in shared[line.kind].items() if len(values) > 1}
+        names = [name for name in line.fields if name in varying]
+        if len(varying) > 4:  # what is not as usual, and the rarest first: a list shows three lines
+            names = [name for name in names if name in line.told]
+            names.sort(key=lambda name: varying[name][str(line.fields[name])])
         words = [_phrase(n, line.fields[n], varying) for n in names or line.told]
         if line.kind == "observed":  # a run of the user's own model is called as the user calls it
             own = [(n.partition(".")[2], v) for n, v in line.fields.items() if "settings." in n]
@@ -235,5 +243,11 @@ def _phrase(name: str, value: Any, among: Iterable[str]) -> str:
     section, _, last = name.rpartition(".")
     if last == "kind":
         return f"no {section}" if value == "none" else f"{value} {section}"
+    if RUN.fullmatch(str(value)):
+        value = value[:8]
+    if name == "fork.parent":
+        return f"fork of {value}" if value else "no fork"
+    if name == "fork.epoch":
+        return f"from {value} on" if value else ""
     clear = sum(other.rpartition(".")[2] == last for other in among) <= 1
     return f"{(last if clear else name).replace('_', ' ')} {shorten(value)}"

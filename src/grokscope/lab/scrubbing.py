@@ -100,11 +100,14 @@ def plane_of(embedding: np.ndarray, cycle: np.ndarray) -> dict[str, Any] | None:
     """The embedding of each operand value t, seen in the planes of its strongest frequencies: with
     E_t the embeddings and c_k = (2/p) sum_t cos(2 pi k t / p) E_t, s_k likewise with the sine, the
     point of t is (E_t . c_k, E_t . s_k) / |(c_k, s_k)|. A network that adds on a circle shows a
-    circle (after Nanda et al. 2023). None where the task has no cyclic order."""
+    circle (after Nanda et al. 2023). None where the task has no cyclic order, and where a run has
+    failed and its weights are no numbers."""
     p = len(cycle)
     if p < 5:
         return None
     rows = embedding[cycle].astype(float)
+    if not np.isfinite(rows).all():
+        return None
     rows = rows - rows.mean(axis=0)
     spectrum = np.fft.rfft(rows, axis=0)[1:]  # (p//2, d)
     power = (np.abs(spectrum) ** 2).sum(axis=1)

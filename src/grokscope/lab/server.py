@@ -200,8 +200,8 @@ class Lab:
             return answer(scrubbing.look(run, when, self.store, chosen))
 
     def about(self, request: Request) -> Response:
-        plots = watching.describe_plots()
-        return answer({"plots": plots, "form": self.form, "store": str(self.store.root)})
+        measures = {"plots": watching.describe_plots(), "others": watching.describe_others()}
+        return answer({**measures, "form": self.form, "store": str(self.store.root)})
 
     def figure(self, request: Request) -> Response:
         from grokscope.draw.charts import CHARTS
@@ -277,7 +277,8 @@ class Lab:
         busy, runs, left = self.orders.under_way(), [], []
         for spec in specs:
             run = self.store.find(spec)
-            kept = run.status if run.path.exists() else "to train"
+            kept: str = run.status if run.path.exists() else "to train"
+            kept = "stopped" if kept == "partial" else kept  # as the list says
             state = "under way" if run.id in busy else kept
             runs.append({"run": run.id, "label": describe(spec), "state": state})
             left += [spec] if not run.ended and run.id not in busy else []

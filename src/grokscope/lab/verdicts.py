@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from grokscope.claims.reproduction import read_all
 from grokscope.claims.studies import Claim, Study
+from grokscope.claims.verdicts import CONTRADICTED, Ruling
 from grokscope.errors import SpecError
 from grokscope.pages.book import Book
 from grokscope.pages.paper import draw_together
@@ -44,7 +45,19 @@ def describe_paper(name: str, results: Path, store: Store) -> dict[str, Any]:
         }
         for study in book.paper.studies
     ]
-    return {**_fields(book.paper, "name", "title", "reference", "summary"), "studies": studies}
+    claims = [claim for study in studies for claim in study["claims"]]
+    told = [verdict["ruling"] for claim in claims for verdict in claim["verdicts"]]
+    tally = [
+        {"ruling": ruling, "side": _side(ruling), "count": told.count(ruling)}
+        for ruling in get_args(Ruling)
+        if ruling in told
+    ]
+    head = _fields(book.paper, "name", "title", "reference", "summary")
+    return {**head, "tally": tally, "studies": studies}
+
+
+def _side(ruling: Ruling) -> str:
+    return "contradicted" if ruling in CONTRADICTED else ruling
 
 
 def _verdicts(book: Book, study: Study, claim: Claim, known: set[str]) -> list[dict[str, Any]]:
@@ -57,6 +70,7 @@ def _verdicts(book: Book, study: Study, claim: Claim, known: set[str]) -> list[d
             {
                 "where": cell.where,
                 "ruling": cell.ruling,
+                "side": _side(cell.ruling),
                 "effect": cell.detail,
                 "runs": [run for run in runs if run in known],
                 "all": len(runs),

@@ -6,7 +6,7 @@ import json
 import shlex
 import struct
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import cache, lru_cache
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from grokscope.draw import theme
-from grokscope.draw.glossary import measure_of
+from grokscope.draw.glossary import MEASURES, measure_of
 from grokscope.draw.reading import Reading
 from grokscope.draw.words import count
 from grokscope.lab.catalogue import defaults_of
@@ -46,15 +46,23 @@ GRADIENTS = ("interaction_gradient", "logit_gradient_mean")
 
 def describe_plots() -> list[dict[str, Any]]:
     """What the page needs to know of each plot."""
-    return [
-        {
-            "title": title,
-            "log": measure_of(columns[0]).scale == "log",
-            "share": measure_of(columns[0]).scale == "share",
-            "measures": [describe_measure(name, place) for place, name in enumerate(columns)],
-        }
-        for title, columns in PLOTS.items()
-    ]
+    return [describe_plot(title, columns) for title, columns in PLOTS.items()]
+
+
+def describe_others() -> dict[str, dict[str, Any]]:
+    """A plot for each measure of the glossary that has no place in another, by its column."""
+    plotted = {column for columns in PLOTS.values() for column in columns}
+    titles = {name: m.noun[:1].upper() + m.noun[1:] for name, m in MEASURES.items()}
+    return {n: describe_plot(title, (n,)) for n, title in titles.items() if n not in plotted}
+
+
+def describe_plot(title: str, columns: Sequence[str]) -> dict[str, Any]:
+    return {
+        "title": title,
+        "log": measure_of(columns[0]).scale == "log",
+        "share": measure_of(columns[0]).scale == "share",
+        "measures": [describe_measure(name, place) for place, name in enumerate(columns)],
+    }
 
 
 def describe_measure(column: str, place: int) -> dict[str, Any]:
@@ -172,10 +180,12 @@ def tell_events(reading: Reading) -> list[dict[str, Any]]:
                 late = f", {count(epoch - memorised, unit)} after it had memorised"
             events.append((epoch, f"{name} at {epoch:,}{late}"))
     starved = _starved(curve, memorised, grokked)
+    right = _first(curve, "structure_share", 0.99)
     if starved is not None:
         epoch, factor = starved
-        words = f"attention is starved: the task's gradient on it fell {factor:,.0f}-fold"
-        events.append((epoch, words))
+        settled = right is not None and right <= epoch  # then nothing is left to correct
+        what = "attention has settled" if settled else "attention is starved"
+        events.append((epoch, f"{what}: the task's gradient on it fell {factor:,.0f}-fold"))
     words_of = {
         "resurgence": "attention moves again: its divergence begins to fall",
         "grokking": "test accuracy begins to rise",
@@ -183,7 +193,7 @@ def tell_events(reading: Reading) -> list[dict[str, Any]]:
     for phase in reading.phases:
         if phase.name in words_of and phase.start is not None:
             events.append((phase.start, f"{words_of[phase.name]} at {phase.start:,}"))
-    if (right := _first(curve, "structure_share", 0.99)) is not None:
+    if right is not None:
         events.append((right, f"attention is right for 99 % of the inputs from {right:,} on"))
     if reading.status == "failed":
         epoch = reading.failed_at or 0

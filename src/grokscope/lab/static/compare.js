@@ -48,7 +48,7 @@ function span(values) {
 function differences(groups) {
   const fields = groups.map((group) => details.get(group.runs[0])?.fields ?? {});
   const names = [...new Set(fields.flatMap((each) => Object.keys(each)))];
-  const text = (value) => (Array.isArray(value) ? value.join(" ") : String(value ?? "–"));
+  const text = (value) => (Array.isArray(value) ? value.join(" ") : String(value ?? "")) || "–";
   const differing = names.filter((name) => !SEEDS.includes(name) && new Set(fields.map((each) => text(each[name]))).size > 1);
   if (groups.length < 2) return null;
   return h("div", { class: "scroll" }, h("h2", {}, "What differs"),

@@ -10,25 +10,25 @@ const MARGIN = 100; // pixels outside of the window that are drawn already
 const together = uPlot.sync("grokscope"); // cursors of all plots move as one
 
 // `groups`: [{ label, colour, runs: [id] }], one entry per arm.
-export function makePlots(plots, groups, onPick) {
+export function makePlots({ plots, others }, groups, onPick) {
   const runs = groups.flatMap((group) => group.runs);
   const known = new Set(plots.flatMap((plot) => plot.measures.map((measure) => measure.column)));
   const has = (column) => runs.some((run) => curves.get(run)?.columns[column]?.some((value) => value !== null && value.length === undefined));
   const listed = plots
     .map((plot) => ({ ...plot, measures: plot.measures.filter((measure) => has(measure.column)) }))
     .filter((plot) => plot.measures.length);
-  return [...listed, ...ownPlots(runs, known)].map((plot) => new Plot(plot, groups, onPick));
+  return [...listed, ...ownPlots(runs, known, others)].map((plot) => new Plot(plot, groups, onPick));
 }
 
-// Measures that no plot names, such as a user's own, can be opened one by one.
-function ownPlots(runs, known) {
+// Measures that no plot names can be opened one by one; a user's own are called as their columns.
+function ownPlots(runs, known, others) {
   if (!state.more) return [];
   const names = new Set(runs.flatMap((run) => Object.entries(curves.get(run)?.columns ?? {})
     .filter(([name, column]) => !known.has(name) && typeof column.find((value) => value !== null) === "number").map(([name]) => name)));
-  return [...names].map((name) => ({
+  return [...names].map((name) => others[name] ?? {
     title: name.replaceAll("_", " "), log: false, share: false,
     measures: [{ column: name, label: name.replaceAll("_", " "), colour: "#6B7280", help: "" }],
-  }));
+  });
 }
 
 class Plot {
@@ -47,7 +47,7 @@ class Plot {
     this.element = h("figure", { class: "plot" },
       h("figcaption", {},
         h("strong", { title: plot.measures.map((m) => m.help).join(" ") }, plot.title),
-        h("button", { class: "quiet small", onclick: flip, "aria-pressed": String(this.log), title: "Linear or log" }, this.log ? "log" : "lin"),
+        h("button", { class: "toggle small", onclick: flip, "aria-pressed": String(this.log), "aria-label": `${plot.title}: log axis`, title: "Log axis" }, "log"),
         this.words, this.dropped, this.legend()),
       this.place);
     // What nobody sees is drawn when it comes into view: the processor belongs to the training.
@@ -124,6 +124,7 @@ class Plot {
     const shape = `${series.length} ${this.place.clientWidth} ${series.map((s) => s.run).join()}`;
     if (this.chart && shape === this.shape) {
       this.chart.setData(data);
+      this.read(this.chart);
       return;
     }
     this.shape = shape;
@@ -136,7 +137,8 @@ class Plot {
       width: Math.max(this.place.clientWidth, 200), height: HEIGHT, padding: [8, 16, 0, 0],
       series, bands, legend: { show: false },
       scales: {
-        x: { time: false, distr: state.x === "log" ? 3 : 1 },
+        // Up to the last row, as in the maps below; a log axis would go on to the next power of ten.
+        x: { time: false, distr: state.x === "log" ? 3 : 1, ...(state.x === "log" ? { range: (_, low, high) => [low, Math.max(high, low * 1.1)] } : {}) },
         y: { distr: this.log ? 3 : 1, ...(this.plot.share && !this.log ? { range: [0, 1.03] } : {}) },
       },
       axes: [

@@ -80,17 +80,18 @@ export async function showForm(place, about) {
     }
   }
 
-  const sections = [...new Set(fields.map((field) => field.section))];
+  const sections = [...new Set(["run", ...fields.map((field) => field.section)])]; // the seed is changed most
   const find = h("input", { type: "search", id: "find", placeholder: "Find a field", "aria-label": "Find a field", oninput: (event) => {
     const wanted = event.target.value.toLowerCase();
     for (const field of fields) rows.get(field.name).classList.toggle("away", !`${field.name} ${field.help}`.toLowerCase().includes(wanted));
   } });
   const choose = !state.from && h("label", {}, "Recipe ", h("select", { id: "recipe", onchange: (event) => change({ recipe: event.target.value }, true) },
-    Object.entries(recipes).map(([name, { what }]) => h("option", { value: name, selected: name === base.recipe }, `${name}: ${what}`))));
+    Object.entries(recipes).map(([name, { what }]) => h("option", { value: name, selected: name === base.recipe }, `${name}: ${what}`))),
+    h("span", { class: "soft small" }, base.what));
   fill(place, h("div", { class: "form" },
     h("section", { class: "order" }, h("h1", {}, base.title), base.note && h("p", { class: "soft" }, base.note), choose,
       h("label", {}, "Sweep ", over), answer, h("div", { class: "actions" }, begin), find),
-    h("div", { class: "fields" }, sections.map((section) => h("fieldset", {}, h("legend", {}, section),
+    h("div", { class: "fields" }, sections.map((section) => h("fieldset", {}, h("legend", {}, section.replace(".", ": ")),
       fields.filter((field) => field.section === section).map((field) => {
         const row = makeField(field, now[field.name], set);
         rows.set(field.name, row);
@@ -109,5 +110,5 @@ function makeField(field, value, set) {
     : h("input", { ...attributes, value, inputmode: field.type === "text" ? "text" : "decimal", spellcheck: "false", autocomplete: "off", maxlength: "2000",
       oninput: (event) => set(field.name, event.target.value) });
   return h("div", { class: "field" }, h("label", { for: attributes.id, title: field.name }, short), input,
-    h("p", { id: `help-${field.name}`, class: "soft small" }, field.help, field.default !== "" && ` Default: ${field.default}.`));
+    h("p", { id: `help-${field.name}`, class: "soft small" }, field.help.split("`").map((part, i) => (i % 2 ? h("code", {}, part) : part)), field.default !== "" && ` Default: ${field.default}.`));
 }

@@ -71,8 +71,15 @@ async function begin() {
     return notify(error.message);
   }
   onChange(async (now, before) => {
-    const elsewhere = ["view", "from", "fork", "recipe", "paper"].some((name) => now[name] !== before[name]);
-    if (elsewhere) await show();
+    const differs = (name) => now[name] !== before[name];
+    if (["view", "from", "fork", "paper"].some(differs)) { // another page: it begins at its top
+      scrollTo(0, 0);
+      place.focus();
+      await show();
+    } else if (differs("recipe")) {
+      await show();
+      document.getElementById("recipe")?.focus();
+    }
     else if (watch) await watch.react(now, before);
   });
   await show();

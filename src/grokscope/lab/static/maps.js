@@ -3,6 +3,7 @@
 import { colour, isDark } from "./dom.js";
 
 const HEAT = { light: ["#F3F6FA", "#A9C7E8", "#2F6FB0", "#0B2F5C"], dark: ["#1C222A", "#1F4E7F", "#5B9BD5", "#DCEBFA"] };
+export const strongest = () => (isDark() ? "brightest" : "darkest");
 const rgb = (hex) => [1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16));
 
 // Colours of shares. Asked for once per drawing: whether it is dark takes the browser a while to say.
@@ -15,7 +16,11 @@ export function heatScale() {
   };
 }
 
-export const heatText = (share) => (share > 0.55 ? (isDark() ? "#10151b" : "#ffffff") : colour("ink"));
+// Whichever of the two can be read better on it.
+export function heatText(share) {
+  const dark = isDark();
+  return share > (dark ? 0.48 : 0.6) ? (dark ? "#10151b" : "#ffffff") : colour("ink");
+}
 
 function prepare(canvas, height) {
   const width = canvas.clientWidth || 300;
@@ -67,9 +72,9 @@ export function drawOverTime(canvas, epochs, rows, names, { at, log }) {
     }
   });
   ctx.fillStyle = colour("soft");
-  ctx.fillText(String(first), LEFT, names.length * line + 10);
+  ctx.fillText(first.toLocaleString("en-GB"), LEFT, names.length * line + 10);
   ctx.textAlign = "right";
-  ctx.fillText(`${last.toLocaleString("en-GB")} · darkest: ${most.toFixed(2)}`.replace("darkest", isDark() ? "brightest" : "darkest"), LEFT + room, names.length * line + 10);
+  ctx.fillText(`${last.toLocaleString("en-GB")} · ${strongest()}: ${most.toFixed(2)}`, LEFT + room, names.length * line + 10);
   ctx.textAlign = "left";
   if (at !== "") {
     ctx.fillStyle = colour("accent");
@@ -83,7 +88,7 @@ export const PAIRS = {
   4: ["unseen, wrong", "pair-wrong"], 5: ["mirror image trained, right", "pair-mirror"], 6: ["mirror image trained, wrong", "pair-mirror-wrong"],
 };
 
-export function drawPairs(canvas, grid, chosen) {
+export function drawPairs(canvas, grid, chosen, cursor) {
   const side = Math.min(canvas.clientWidth || 300, 340);
   const [ctx] = prepare(canvas, side);
   const size = side / grid.values;
@@ -99,12 +104,17 @@ export function drawPairs(canvas, grid, chosen) {
       ctx.strokeRect((i % grid.values) * size, Math.floor(i / grid.values) * size, size, size);
     }
   }
+  if (cursor) {
+    ctx.strokeStyle = colour("accent");
+    ctx.lineWidth = 3;
+    ctx.strokeRect(cursor.second * size, cursor.first * size, size, size);
+  }
   return (event) => {
     const box = canvas.getBoundingClientRect();
     const column = Math.floor((event.clientX - box.left) / size);
     const row = Math.floor((event.clientY - box.top) / size);
     const inside = column >= 0 && row >= 0 && column < grid.values && row < grid.values;
-    return inside ? { first: row, second: column, example: grid.examples[row * grid.values + column] } : null;
+    return inside ? { first: row, second: column } : null;
   };
 }
 

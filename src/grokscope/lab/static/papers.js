@@ -1,6 +1,6 @@
 // Papers: every claim with its verdicts; the runs behind a verdict are one click away.
 
-import { fill, h, notify, plural } from "./dom.js";
+import { fill, h, notify, plural, whole } from "./dom.js";
 import { ask } from "./source.js";
 import { change, state } from "./state.js";
 
@@ -15,17 +15,13 @@ export async function showPapers(place) {
     fill(place, h("article", { class: "paper" },
       papers.length > 1 && h("nav", { class: "tabs" }, papers.map((one) => h("a", { href: `#view=papers&paper=${one.name}`, "aria-current": one.name === name ? "page" : null }, one.title))),
       h("p", { class: "kicker" }, paper.reference), h("h1", {}, paper.title), h("p", { class: "lead" }, paper.summary),
-      tally(paper), paper.studies.map((study) => showStudy(paper, study))));
+      h("p", {}, paper.tally.map((one) => chip(one, `${whole(one.count)} ${one.ruling}`))), paper.studies.map((study) => showStudy(paper, study))));
   } catch (error) {
     notify(error.message);
   }
 }
 
-function tally(paper) {
-  const counts = {};
-  for (const { ruling } of paper.studies.flatMap((study) => study.claims).flatMap((claim) => claim.verdicts)) counts[ruling] = (counts[ruling] ?? 0) + 1;
-  return h("p", {}, Object.entries(counts).map(([ruling, count]) => h("span", { class: `chip ${ruling.replace(" ", "-")}` }, `${count} ${ruling}`)));
-}
+const chip = ({ ruling, side }, words = ruling) => h("span", { class: `chip ${side}` }, words);
 
 function showStudy(paper, study) {
   const judged = study.claims.filter((claim) => claim.verdicts.length);
@@ -38,8 +34,8 @@ function showStudy(paper, study) {
     !study.claims.every((claim) => claim.verdicts.every(({ runs, all }) => runs.length === all)) && h("p", { class: "soft small" }, "To train what this store lacks: ", h("code", {}, `grokscope reproduce ${paper.name} ${study.name}`)),
     judged.map((claim) => h("div", { class: "claim" }, h("p", {}, claim.sentence),
       h("ul", {}, claim.verdicts.map((verdict) => h("li", {},
-        h("span", { class: `chip ${verdict.ruling.replace(" ", "-")}` }, verdict.ruling), h("b", {}, verdict.where), " ",
-        h("span", { class: "soft" }, verdict.effect), " ", behind(verdict)))))));
+        chip(verdict), h("b", {}, verdict.where), " ",
+        h("span", { class: "soft" }, verdict.effect, " · "), behind(verdict)))))));
 }
 
 function behind(verdict) {

@@ -18,7 +18,14 @@ export async function loadList(changed = null) {
     const some = !state.where && changed?.length < 20 && changed.every(lineOf);
     const query = frozen ? "" : some ? `?only=${[...new Set(changed)].join()}` : state.where ? `?where=${encodeURIComponent(state.where)}` : "";
     const found = await ask(`runs${query}`);
-    listed = some ? [...found.runs.map((line) => ({ ...line, label: lineOf(line.run).label })), ...listed.filter((line) => !changed.includes(line.run))] : found.runs;
+    const fresh = new Map(found.runs.map((line) => [line.run, line]));
+    if (some) listed = listed.map((line) => (fresh.has(line.run) ? { ...fresh.get(line.run), label: line.label } : line));
+    else {
+      const places = new Map(listed.map((line, place) => [line.run, place]));
+      const place = ({ run }) => places.get(run) ?? -1; // what is new stands above
+      listed = found.runs;
+      if (changed && complete) listed.sort((a, b) => place(a) - place(b)); // nothing moves from under the finger
+    }
     trouble = "";
     complete = found.whole ?? true;
     if (found.errors?.length) notify(found.errors.at(-1));
@@ -27,6 +34,16 @@ export async function loadList(changed = null) {
   }
   return listed;
 }
+
+// Arms that are compared are called by what sets them apart from each other, not from all the others.
+let named = { runs: "", labels: new Map() };
+export async function nameArms() {
+  const runs = state.runs.join();
+  if (frozen || runs === named.runs || state.runs.length < 2) return;
+  const found = await ask(`runs?only=${runs}`);
+  named = { runs, labels: new Map(found.runs.map((line) => [line.arm, line.label])) };
+}
+export const nameOf = ({ arm, label }) => (named.runs === state.runs.join() && named.labels.get(arm)) || label;
 
 export const lineOf = (run) => listed.find((line) => line.run === run);
 export const allLines = () => listed;
@@ -43,13 +60,14 @@ export function armsOf(lines) {
 
 export function makeList() {
   const filter = h("input", {
-    id: "filter", type: "search", placeholder: "prior_strength > 1 and grokked is null", value: state.where,
+    id: "filter", type: "search", placeholder: "prior_kind = 'oracle'", value: state.where,
     "aria-label": "Filter, as in grokscope runs --where", spellcheck: "false", autocomplete: "off", maxlength: "500",
     disabled: Boolean(frozen), oninput: later((event) => change({ where: event.target.value }, true), 300),
   });
   const place = h("div", { class: "arms" });
   const words = h("p", { class: "soft small", role: "status" });
   const element = h("aside", { class: "list", "aria-label": "Runs" },
+    h("button", { class: "skip", onclick: () => document.getElementById("run").focus() }, "Skip the list"),
     h("details", { class: "drawer", open: matchMedia("(min-width: 821px)").matches },
       h("summary", {}, "Runs"), filter, words, place));
   return { element, draw: () => drawList(place, words) };
@@ -63,7 +81,7 @@ function lines(place, words) {
   const arms = armsOf(listed);
   const chosen = state.runs.length ? ` · ${state.runs.length} chosen` : "";
   fill(words, trouble || `${plural(listed.length, "run")} in ${plural(arms.length, "arm")}${complete ? "" : ", reading more"}${chosen}`,
-    state.runs.length > 1 && h("button", { class: "quiet", onclick: () => change({ runs: state.runs.slice(0, 1) }) }, "clear"));
+    !trouble && state.runs.length > 1 && h("button", { class: "quiet", title: "Leave all others but the first", onclick: () => change({ runs: state.runs.slice(0, 1) }) }, "keep one"));
   words.classList.toggle("wrong", Boolean(trouble));
   if (!listed.length && !trouble) {
     return h("p", { class: "soft" }, state.where ? "No run fits." : "No runs yet. ", !state.where && h("a", { href: "#view=new" }, "Start one."));
@@ -86,13 +104,15 @@ function drawArm(members, colours) {
   const grokked = members.filter((line) => line.grokked !== null);
   const single = members.length === 1;
   const open = opened.has(arm) || (!single && ids.some((run) => state.runs.includes(run)) && !all);
-  const summary = single ? null : h("span", { class: "soft small" }, `${grokked.length} of ${members.length} grokked`);
+  const others = ["running", "failed"].map((status) => [members.filter((line) => line.status === status).length, status === "running" ? "under way" : status]);
+  const counts = [[`${grokked.length} of ${members.length}`, "grokked"], ...others.filter(([count]) => count)].map((pair) => pair.join(" "));
+  const summary = single ? null : h("span", { class: "soft small" }, counts.join(", "));
   return h("section", { class: "arm", style: { "--arm": colours.get(arm) ?? "transparent" } },
     h("div", { class: "armhead" },
       h("input", { type: "checkbox", checked: all, "aria-label": `Compare ${label}`, onchange: () => toggle(ids, !all) }),
       h("button", { class: "plain", title: label, onclick: () => change({ runs: ids, focus: ids[0], at: "", view: "runs" }) },
         h("span", { class: "label" }, label), single ? statusOf(members[0]) : summary),
-      !single && h("button", { class: "quiet", "aria-expanded": String(open), "aria-label": "Seeds",
+      !single && h("button", { class: "quiet", "aria-expanded": String(open), "aria-label": `Seeds of ${label}`,
         onclick: () => { opened.has(arm) ? opened.delete(arm) : opened.add(arm); change({}, true); } }, open ? "▾" : "▸")),
     open && !single && h("ul", {}, members.slice(0, MOST_SEEDS).map((line) => drawMember(line)),
       members.length > MOST_SEEDS && h("li", { class: "soft" }, `and ${plural(members.length - MOST_SEEDS, "more seed")}: filter them, as in seed > 500`)));
@@ -114,7 +134,7 @@ function toggle(ids, on) {
 export function statusOf(line) {
   const words = {
     running: "under way", stopped: "stopped", failed: "failed",
-    finished: line.grokked !== null && line.grokked !== undefined ? `grokked ${whole(line.grokked)}` : `test ${percent(line.test)}`,
+    finished: line.grokked !== null && line.grokked !== undefined ? `grokked ${whole(line.grokked)}` : line.test === null ? "finished" : `test ${percent(line.test)}`,
   };
   const mark = line.status === "finished" && line.grokked !== null ? "grokked" : line.status;
   return h("span", { class: `status ${mark}` }, words[line.status] ?? line.status);

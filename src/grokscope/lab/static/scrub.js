@@ -2,7 +2,7 @@
 // weights of the run in focus: attention on examples, the embedding, right and wrong pairs.
 
 import { fill, h, percent, whole } from "./dom.js";
-import { PAIRS, drawOverTime, drawPairs, drawPlane, heatScale, heatText } from "./maps.js";
+import { PAIRS, drawOverTime, drawPairs, drawPlane, heatScale, heatText, strongest } from "./maps.js";
 import { curves, details, picture } from "./source.js";
 import { change, state } from "./state.js";
 
@@ -60,7 +60,8 @@ export function makeSlider() {
     range.max = String(Math.max(places.length - 1, 0));
     range.value = String(index);
     words.textContent = places.length ? `${about?.unit ?? "epoch"} ${whole(places[index])}${state.at === "" ? " (latest)" : ""}` : "";
-    note.textContent = about && !about.snapshots.length && about.trained ? "no snapshots were kept" : "";
+    note.textContent = about?.trained && !about.fields["training.snapshots"] ? "no snapshots are kept" : "";
+    element.hidden = !places.length;
   };
   return { element, draw };
 }
@@ -102,9 +103,9 @@ export function makePictures() {
     const about = details.get(state.focus);
     const ended = about && (about.status === "finished" || about.status === "failed");
     if (!about?.trained || about.kind !== "routing" || (!about.snapshots.length && !ended)) {
-      const clone = about?.trained && about.kind === "routing" && h("p", { class: "soft" },
-        "No weights are kept yet. With training.snapshots the slider also shows attention on examples, the embedding, and which pairs are right.");
-      return fill(element, clone);
+      const words = about?.fields["training.snapshots"] ? "No weights are kept yet."
+        : "This run keeps its final weights only. With training.snapshots the slider also shows attention on examples, the embedding, and which pairs are right.";
+      return fill(element, about?.trained && about.kind === "routing" && h("p", { class: "soft" }, words));
     }
     const turn = ++asked;
     const kept = about.snapshots.filter((epoch) => state.at === "" || epoch <= Number(state.at));
@@ -141,13 +142,13 @@ function examplesFigure(examples, about, when) {
     }, String(example.tokens[i]))),
     h("td", { class: `verdict ${example.right ? "right" : "wrong"}` }, example.right ? `= ${example.label}` : `${example.answer} ≠ ${example.label}`),
     h("td", { class: "soft small" }, example.trained ? "trained" : "unseen")));
-  const reset = state.examples.length > 0 && h("button", { class: "quiet small", onclick: () => change({ examples: [] }, true) }, "others");
-  return figure("Attention on examples", `${when}. Darker: more weight. Click pairs in the grid to choose others.`, choose, reset,
+  const reset = state.examples.length > 0 && h("button", { class: "quiet small", onclick: () => change({ examples: [] }, true) }, "reset");
+  return figure("Attention on examples", `${when}. The ${strongest()} positions have most weight. Click pairs in the grid to choose others.`, choose, reset,
     h("div", { class: "scroll" }, h("table", { class: "examples" }, h("tbody", {}, rows))));
 }
 
 function planeFigure(plane, when) {
-  if (!plane) return figure("Embedding", "The task has no cyclic order, so it has no Fourier plane.");
+  if (!plane) return figure("Embedding", "No Fourier plane: the task has no cyclic order, or the weights are no numbers.");
   const index = Math.min(Number(state.plane || 0), plane.planes.length - 1);
   const shown = plane.planes[index];
   const canvas = h("canvas", { class: "square", "aria-label": "Embedding in its Fourier plane" });
@@ -157,24 +158,45 @@ function planeFigure(plane, when) {
   return figure("Embedding in its Fourier plane", `${when}. A circle, once around: it adds by angles.`, choose, canvas);
 }
 
+let cursor = null; // the pair that the keyboard stands at
+let held = false; // was it chosen with the keyboard, so that the next picture gets the focus?
+const ARROWS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
+
 function gridFigure(grid, when) {
   if (!grid) return figure("Pairs", "The task has no pairs of operands to lay out.");
-  const canvas = h("canvas", { class: "square", "aria-label": "Which pairs of operands are right" });
-  const words = h("span", { class: "soft small" }, `${when}. First operand downwards, second to the right.`);
+  const canvas = h("canvas", { class: "square", id: "grid", tabindex: "0", role: "application", "aria-label": "Which pairs of operands are right: arrows move, Enter shows the example" });
+  const words = h("span", { class: "soft small", role: "status" }, `${when}. First operand downwards, second to the right.`);
   canvas.addEventListener("shown", () => {
-    const find = drawPairs(canvas, grid, state.examples);
-    canvas.addEventListener("mousemove", (event) => {
-      const pair = find(event);
+    const draw = () => drawPairs(canvas, grid, state.examples, document.activeElement === canvas && cursor);
+    const find = draw();
+    const tell = (pair) => {
       const digit = pair && grid.cells[pair.first * grid.values + pair.second];
       words.textContent = pair ? `(${pair.first}, ${pair.second}): ${PAIRS[digit]?.[0] ?? "not asked"}` : when;
+    };
+    const choose = (pair) => {
+      const example = pair ? grid.examples[pair.first * grid.values + pair.second] : -1;
+      if (example < 0) return false;
+      const others = state.examples.filter((name) => name !== String(example));
+      change({ examples: others.length < state.examples.length ? others : [...others, String(example)].slice(-12) }, true);
+      return true;
+    };
+    const within = (place) => Math.min(Math.max(place, 0), grid.values - 1);
+    canvas.addEventListener("mousemove", (event) => tell(find(event)));
+    canvas.addEventListener("click", (event) => choose(find(event)));
+    for (const name of ["focus", "blur"]) canvas.addEventListener(name, draw);
+    canvas.addEventListener("keydown", (event) => {
+      const step = ARROWS[event.key];
+      if (!step && event.key !== "Enter") return;
+      event.preventDefault();
+      event.stopPropagation(); // here arrows do not move the slider
+      if (step) {
+        cursor = cursor ? { first: within(cursor.first + step[0]), second: within(cursor.second + step[1]) } : { first: 0, second: 0 };
+        tell(cursor);
+        draw();
+      } else held = choose(cursor); // the new picture comes later
     });
-    canvas.addEventListener("click", (event) => {
-      const pair = find(event);
-      if (!pair || pair.example < 0) return;
-      const name = String(pair.example);
-      const others = state.examples.filter((example) => example !== name);
-      change({ examples: others.length < state.examples.length ? others : [...others, name].slice(-12) }, true);
-    });
+    if (held) canvas.focus({ preventScroll: true });
+    held = false;
   });
   const counts = {};
   for (const cell of grid.cells) counts[cell] = (counts[cell] ?? 0) + 1;

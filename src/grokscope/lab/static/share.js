@@ -3,7 +3,7 @@
 
 import { h, notify } from "./dom.js";
 import { curves, details, picture, toBase64 } from "./source.js";
-import { allLines } from "./runs.js";
+import { allLines, nameOf } from "./runs.js";
 import { state } from "./state.js";
 
 const MODULES = ["dom.js", "state.js", "source.js", "runs.js", "curves.js", "maps.js", "scrub.js", "compare.js", "share.js", "watch.js", "form.js", "papers.js", "main.js"];
@@ -23,7 +23,7 @@ async function freeze() {
   const text = async (name) => (await fetch(`/static/${name}`)).text();
   const [style, plotStyle, plot, about, ...modules] = await Promise.all([
     text("lab.css"), text("vendor/uPlot.css"), text("vendor/uPlot.js"), fetch("/api/about").then((answer) => answer.json()), ...MODULES.map(text)]);
-  const lines = allLines().filter((line) => state.runs.includes(line.run));
+  const lines = allLines().filter((line) => state.runs.includes(line.run)).map((line) => ({ ...line, label: nameOf(line) }));
   const answers = { about, runs: { runs: lines, errors: [] } };
   const rows = {};
   for (const run of state.runs) {
@@ -57,6 +57,6 @@ async function page(style, plot, script, frozen) {
 <meta name="viewport" content="width=device-width, initial-scale=1"><title>grokscope: a shared view</title><style>${style}</style></head>
 <body class="frozen"><header class="bar"><span class="brand">grokscope <span>lab</span></span><nav id="tabs"></nav>
 <span id="link" class="soft" role="status">A view that was shared; it needs no server.</span><button id="theme" class="quiet">◐</button><button id="help" class="quiet">?</button></header>
-<main id="view"></main><dialog id="keys"></dialog><div id="notice" role="alert"></div>
+<main id="view" tabindex="-1"></main><dialog id="keys"></dialog><div id="notice" role="alert"></div>
 <script type="application/json" id="frozen">${data}</script><script>${plot}</script><script type="module">${script}</script></body></html>`;
 }

@@ -2,8 +2,8 @@
 
 import { compareArms } from "./compare.js";
 import { makePlots, rowAt } from "./curves.js";
-import { brief, clock, fill, h, notify, percent, renew, whole } from "./dom.js";
-import { allLines, armColours, armsOf, lineOf, loadList, makeList } from "./runs.js";
+import { brief, clock, fill, h, notify, percent, plural, renew, whole } from "./dom.js";
+import { allLines, armColours, armsOf, lineOf, loadList, makeList, nameArms, nameOf } from "./runs.js";
 import { makePictures, makeSlider, makeTimeMaps, stops } from "./scrub.js";
 import { shareView } from "./share.js";
 import { ask, curves, details, frozen, grow, loadRun, send } from "./source.js";
@@ -16,9 +16,9 @@ export function makeWatch(place, about) {
   const head = makeHead();
   const [plotPlace, comparePlace] = [h("div", { class: "plots" }), h("div")];
   const [slider, timeMaps, pictures] = [makeSlider(), makeTimeMaps(), makePictures()];
-  const empty = h("p", { class: "hint" });
+  const empty = h("div", { class: "hint" });
   const tools = h("div", { class: "tools" });
-  const body = h("div", { class: "body" }, empty, head.element, slider.element, tools, plotPlace, timeMaps.element, pictures.element, comparePlace);
+  const body = h("div", { class: "body", id: "run", tabindex: "-1" }, empty, head.element, slider.element, tools, plotPlace, timeMaps.element, pictures.element, comparePlace);
   fill(place, h("div", { class: "columns" }, list.element, body));
   let plots = [];
   let plotted = "";
@@ -27,14 +27,15 @@ export function makeWatch(place, about) {
   function groups() {
     const lines = state.runs.map((run) => lineOf(run) ?? { run, arm: details.get(run)?.arm?.[0] ?? run, label: details.get(run)?.label ?? run, seed: 0 });
     const colours = armColours();
-    return armsOf(lines).map((members) => ({ label: members[0].label, colour: colours.get(members[0].arm) ?? "#6B7280", runs: members.map((line) => line.run) }));
+    return armsOf(lines).map((members) => ({ label: nameOf(members[0]), colour: colours.get(members[0].arm) ?? "#6B7280", runs: members.map((line) => line.run) }));
   }
 
   async function load(changed = null) {
     const wanted = changed ? state.runs.filter((run) => changed.includes(run)) : state.runs;
-    await Promise.all(wanted.map(async (run) => {
+    const naming = changed ? null : nameArms();
+    await Promise.all([naming, ...wanted.map((run) => Promise.all([loadRun(run), grow(run)]))].map(async (waiting) => {
       try {
-        await Promise.all([loadRun(run), grow(run)]);
+        await waiting;
       } catch (error) {
         if (!changed) notify(error.message);
       }
@@ -45,16 +46,16 @@ export function makeWatch(place, about) {
     list.draw();
     const some = state.runs.some((run) => details.has(run));
     body.classList.toggle("nothing", !some);
-    fill(empty, !some && (allLines().length ? "Choose a run on the left; tick several to compare them." : h("a", { href: "#view=new" }, "Start a first run.")));
+    fill(empty, !some && (allLines().length ? "Choose a run in the list; tick several to compare them." : welcome(about)));
     if (!some) return;
     head.draw();
-    drawTools(tools);
     const found = groups();
+    drawTools(tools, found);
     const now = JSON.stringify([found, state.x, state.flipped, state.more, state.focus && found.length > 1 ? state.focus : "", found.flatMap((g) => g.runs).map((run) => Object.keys(curves.get(run)?.columns ?? {}).length)]);
     const began = performance.now();
     if (now !== plotted) {
       plotted = now;
-      plots = makePlots(about.plots, found, (run) => change({ focus: run }));
+      plots = makePlots(about, found, (run) => change({ focus: run }));
       fill(plotPlace, plots.map((plot) => plot.element));
     }
     for (const plot of plots) plot.draw();
@@ -129,7 +130,7 @@ function makeHead() {
 }
 
 function title(run, status) {
-  const words = { running: "under way", stopped: "stopped: it resumes where it was", finished: "finished", failed: "failed" };
+  const words = { running: "under way", stopped: run.trained ? "stopped: it resumes where it was" : "stopped", finished: "finished", failed: "failed" };
   return [
     h("p", { class: "kicker" }, h("span", { class: `status ${status}` }, words[status] ?? status), ` · ${run.subject} · seed ${run.seed} · ${run.run.slice(0, 8)}`),
     h("h1", { id: "headline" }, run.headline),
@@ -140,7 +141,7 @@ function progress(run, status) {
   const done = run.budget ? Math.min(run.epochs / run.budget, 1) : 0;
   return [
     status === "running" && run.budget > 0 && h("progress", { max: "1", value: String(done), "aria-label": "Progress" }, percent(done)),
-    h("p", { class: "soft small" }, `${whole(run.epochs)}${run.budget ? ` of ${whole(run.budget)}` : ""} ${run.unit}s, ${whole(run.rows)} rows, ${clock(run.seconds)} · `, h("code", {}, run.label))];
+    h("p", { class: "soft small" }, `${whole(run.epochs)}${run.budget ? ` of ${whole(run.budget)}` : ""} ${run.unit}s, ${plural(run.rows, "row")}, ${clock(run.seconds)} · `, h("code", {}, run.label))];
 }
 
 // What people have noted of it, and how to train it without the lab.
@@ -159,6 +160,7 @@ function actions(run, status) {
       notify(error.message);
     }
   };
+  const mayHaveGrokked = (member) => member !== run.run && lineOf(member)?.grokked !== null;
   return [
     run.ours && h("button", { id: "stop", class: "strong", onclick: act("stop") }, "Stop"),
     status === "stopped" && run.trained && h("button", { id: "resume", class: "strong", onclick: act("resume") }, "Resume"),
@@ -166,7 +168,7 @@ function actions(run, status) {
     run.trained && h("a", { class: "button", id: "clone", href: `#view=new&from=${run.run}` }, "Clone with changes"),
     run.trained && h("button", { id: "again", title: "The same run with the next seed", onclick: () => anotherSeed(run) }, "Another seed"),
     run.trained && "fork.parent" in run.fields && run.rows > 0 && h("button", { id: "fork", title: "Change something from the slider's moment on", onclick: () => forkAt(run, {}) }, "Fork here"),
-    run.trained && status === "finished" && run.times.grokked === null && run.arm.length > 1 && h("button", { id: "autopsy", onclick: () => showAutopsy(run) }, "Why did it not grok?"),
+    run.trained && status === "finished" && run.times.grokked === null && run.arm.some(mayHaveGrokked) && h("button", { id: "autopsy", onclick: () => showAutopsy(run) }, "Why did it not grok?"),
     run.arm.length > 1 && h("button", { onclick: () => change({ runs: run.arm }) }, `All ${run.arm.length} seeds`),
     h("button", { id: "share", onclick: shareView }, "Share as a file"),
     figureMenu()];
@@ -208,16 +210,26 @@ function goTo(epoch) {
 function figureMenu() {
   const runs = state.runs.slice(0, 60).join(",");
   return h("details", { class: "menu" }, h("summary", {}, "Figures"),
-    h("ul", {}, FIGURES.map((kind) => h("li", {}, kind, " ", ["svg", "png", "pdf"].map((suffix) =>
+    h("ul", {}, FIGURES.map((kind) => h("li", {}, h("span", {}, kind), ["svg", "png", "pdf"].map((suffix) =>
       h("a", { href: `/api/figure/${kind}.${suffix}?runs=${runs}`, download: `${kind}.${suffix}` }, suffix))))));
 }
 
-function drawTools(tools) {
+// Nothing is here yet: what can be done about it.
+function welcome(about) {
+  return [h("h1", {}, "No runs yet"),
+    h("p", {}, h("a", { href: "#view=new" }, "Start a first run"), ": the recipe that is proposed takes a few seconds and groks."),
+    h("p", {}, "Runs that ", h("code", {}, "grokscope train"), " or an ", h("code", {}, "Observer"), " writes to ", h("code", {}, about.store), " appear here by themselves.")];
+}
+
+function drawTools(tools, groups) {
   const log = state.x === "log";
   const several = state.runs.length > 1;
-  fill(tools,
-    h("button", { class: "quiet small", id: "logx", "aria-pressed": String(log), onclick: () => change({ x: log ? "" : "log" }, true) }, log ? "time: log" : "time: linear"),
-    h("button", { class: "quiet small", id: "more", "aria-pressed": String(Boolean(state.more)), onclick: () => change({ more: state.more ? "" : "1" }, true) }, state.more ? "fewer measures" : "all measures"),
+  const seeds = groups.some((group) => group.runs.length > 1) && "Thick: mean over seeds; band: lowest to highest; thin: each seed. ";
+  tools.hidden = !state.runs.some((run) => curves.get(run)?.rows);
+  renew(tools, [log, state.more, groups], () => [
+    h("button", { class: "toggle small", id: "logx", "aria-pressed": String(log), onclick: () => change({ x: log ? "" : "log" }, true) }, "log time"),
+    h("button", { class: "toggle small", id: "more", "aria-pressed": String(Boolean(state.more)), onclick: () => change({ more: state.more ? "" : "1" }, true) }, "all measures"),
     log && h("span", { class: "soft small" }, "Log time leaves out epoch 0."),
-    several && h("span", { class: "soft small" }, "Thick: mean over seeds; band: lowest to highest; thin: each seed. Click a line to bring its run into focus."));
+    several && h("span", { class: "soft small" }, seeds, "Click a line to bring its run into focus."),
+    several && h("span", { id: "arms", class: "legend small" }, groups.map((group) => h("span", { class: "key", style: { "--key": group.colour } }, group.label)))]);
 }
