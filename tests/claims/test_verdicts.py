@@ -217,11 +217,11 @@ def test_the_share_of_a_gain_by_hand():
 def test_rank_correlations_are_kendalls_and_count_never_as_last():
     doses = np.array([0.0, 0.1, 1.0, 10.0])
     falling = np.array([[9.0, NEVER], [9.0, NEVER], [5.0, 6.0], [1.0, 6.0]])
-    found = verdicts.rank_correlations(doses, falling)
+    found = verdicts.rank_correlations(doses[:, None], falling)
     for seed in range(2):
         flat = np.where(np.isinf(falling[:, seed]), 1e9, falling[:, seed])
         assert found[seed] == pytest.approx(stats.kendalltau(doses, flat).statistic)
-    assert np.isnan(verdicts.rank_correlations(doses, np.full((4, 1), NEVER))).all()
+    assert np.isnan(verdicts.rank_correlations(doses[:, None], np.full((4, 1), NEVER))).all()
 
 
 def test_roc_areas_are_mann_whitneys():

@@ -19,7 +19,7 @@ import polars as pl
 
 from grokscope.claims.looks import ERROR, LOOKS, Look, looks_up_to
 from grokscope.claims.studies import Paper, Planned, ScaleName, Setting, Study, plan, plan_setting
-from grokscope.claims.verdicts import Finding
+from grokscope.claims.verdicts import Finding, median
 from grokscope.errors import StoreError
 from grokscope.probes.readings import Reading, read_all
 from grokscope.spec import Spec
@@ -83,6 +83,11 @@ class ArmRuns:
         """A column as numbers; NaN where a run has none."""
         found = [None if row is None else row.get(column) for row in self.rows]
         return np.array([np.nan if value is None else value for value in found], float)
+
+    def median(self, column: str, over: str = "") -> float:
+        """Of a column over the runs that have a number, or of its ratio to another."""
+        values = self.values(column)
+        return median(values / self.values(over) if over else values)
 
     def times(self, event: Event | str = GROKKING) -> np.ndarray:  # (seeds,)
         """Times of an event (or of its column); infinite where it was not seen in the budget."""
@@ -170,6 +175,14 @@ class Evidence:
         """Is there anything to draw?"""
         arms = [arm for sample in self.samples.values() for arm in sample.arms.values()]
         return any(arm.missing < len(arm.rows) for arm in arms)
+
+    def finished(self, *names: str) -> list[tuple[str, Sample]]:
+        """The regimes in which every run of the named arms (or of all) has finished."""
+        return [
+            (regime, sample)
+            for regime, sample in self.samples.items()
+            if all(n in sample.arms and sample.arms[n].sound for n in names or sample.arms)
+        ]
 
     def findings(self, claim: Claim) -> Mapping[str, Finding]:
         """The verdict of a claim in each regime whose plan has its arms."""

@@ -9,9 +9,10 @@ untestable: more seeds would not help.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from operator import attrgetter
+from typing import Any, Literal
 
 import numpy as np
 
@@ -21,6 +22,16 @@ from grokscope.claims.verdicts import Estimate, Finding, PerSeed, Ruling, median
 
 Dose = Callable[[ArmRuns], float | None]
 Interest = tuple[float, float]  # between which an effect supports the claim
+
+
+def field_of(path: str, where: Mapping[str, Any] | None = None) -> Dose:
+    """A field of an arm's spec, by path; None if other fields are not what `where` says."""
+
+    def dose(arm: ArmRuns) -> float | None:
+        chosen = all(attrgetter(p)(arm.spec) == value for p, value in (where or {}).items())
+        return float(attrgetter(path)(arm.spec)) if chosen else None
+
+    return dose
 
 
 def state_rule(low: float = -math.inf, high: float = math.inf) -> str:
@@ -121,6 +132,12 @@ class OfDoses:
         times = [sample.times(name, event) for name in names]
         return doses, np.stack([each[: min(map(len, times))] for each in times])
 
+    def slopes(self, sample: Sample, values: np.ndarray) -> np.ndarray:
+        """Of log value on log dose, by least squares for each seed.  (doses, seeds) -> (seeds,)"""
+        doses = np.log([self.dose(sample.arms[name]) or math.nan for name in self.needs(sample)])
+        centred = doses - doses.mean()
+        return centred @ np.log(np.where(values > 0, values, math.nan)) / (centred @ centred)
+
 
 class OfShares:
     """A test of whether most seeds have an event, or few."""
@@ -148,7 +165,9 @@ class OfShares:
         return Finding(ruling, estimate, remark, p)
 
 
-class _OfNamedArms:
+class OfNamedArms:
+    """A test of the arms that its fields name."""
+
     def needs(self, sample: Sample) -> Sequence[str]:
         named = [getattr(self, field, "") for field in ("arm", "best", "reference", "control")]
         return [name for each in named for name in _each(each) if name]
@@ -159,7 +178,7 @@ def _each(names: str | tuple[str, ...]) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True)
-class Faster(AtLeast, _OfNamedArms):
+class Faster(AtLeast, OfNamedArms):
     """An arm has the event at least `least` times as early as another, or as each of several; with
     a `least` below 1 it is as fast."""
 
@@ -239,7 +258,7 @@ def _ratio(estimate: Estimate) -> Estimate:
 
 
 @dataclass(frozen=True)
-class GainKept(AtLeast, _OfNamedArms):
+class GainKept(AtLeast, OfNamedArms):
     """An arm saves at least the share `least` of the epochs that another saves."""
 
     arm: str
@@ -266,7 +285,7 @@ class GainKept(AtLeast, _OfNamedArms):
 
 
 @dataclass(frozen=True)
-class Share(OfShares, _OfNamedArms):
+class Share(OfShares, OfNamedArms):
     """Most runs of an arm have the event, or few do."""
 
     arm: str
@@ -348,7 +367,7 @@ class ShareAtBest(OfShares):
 
 
 @dataclass(frozen=True)
-class Level(Between, _OfNamedArms):
+class Level(Between, OfNamedArms):
     """A number of each run (or its lead over the reference's of the same seed) lies, for the
     typical seed, between two bounds."""
 
@@ -390,7 +409,7 @@ class Level(Between, _OfNamedArms):
 
 
 @dataclass(frozen=True)
-class Ahead(AtLeast, _OfNamedArms):
+class Ahead(AtLeast, OfNamedArms):
     """One event comes before another in the same run, by at least the share `least` of the time of
     the second."""
 
@@ -533,7 +552,8 @@ class Trend(Between, OfDoses):
     def judge(self, sample: Sample) -> Finding:
         doses, times = self.read(sample, self.event)
         lacking = np.isnan(times) if self.censored else ~np.isfinite(times)
-        taus = verdicts.rank_correlations(doses, np.nan_to_num(times, nan=0.0, posinf=math.inf))
+        known = np.nan_to_num(times, nan=0.0, posinf=math.inf)
+        taus = verdicts.rank_correlations(doses[:, None], known)
         numbers = PerSeed.known(np.where(lacking.any(axis=0), math.nan, taus))
         absent = "have no correlation: a number is missing, or all arms agree"
         return settle(numbers, sample, self.interest, 0.0, absent=absent)

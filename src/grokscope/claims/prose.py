@@ -1,5 +1,6 @@
-"""The words of a paper, in `prose.toml` beside its code: what the paper says, what we did,
-captions, the sentence of every claim. The code of a study has what is computed: arms and tests."""
+"""What stands beside the code of a paper. In `prose.toml` its words: what the paper says, what we
+did, captions, the sentence of every claim. In `settings.toml` what its runs have in common. The
+code of a study has what is computed: arms and tests."""
 
 from __future__ import annotations
 
@@ -12,8 +13,20 @@ from typing import Any
 
 from grokscope.claims.studies import Annex, Claim, Paper, Study, Test
 from grokscope.errors import SpecError
+from grokscope.spec.fields import flatten
 
 FILE = "prose.toml"
+
+
+def read_toml(package: str, name: str) -> dict[str, Any]:
+    """A file of data in the folder of a package."""
+    return tomllib.loads((resources.files(package) / name).read_text(encoding="utf-8"))
+
+
+def read_settings(package: str) -> dict[str, dict[str, Any]]:
+    """The tables of `settings.toml`, each with the fields of a spec by path: "task.modulus"."""
+    tables = read_toml(package, "settings.toml")
+    return {name: dict(flatten(table)) for name, table in tables.items()}
 
 
 @dataclass(frozen=True)
@@ -34,7 +47,7 @@ class Prose:
 
     @classmethod
     def read(cls, package: str) -> Prose:
-        data = tomllib.loads((resources.files(package) / FILE).read_text(encoding="utf-8"))
+        data = read_toml(package, FILE)
         parts = (data["paper"], data["studies"], data.get("phrases", {}), data.get("answers", {}))
         return cls(package, *map(_unwrap, parts))
 
@@ -42,8 +55,11 @@ class Prose:
         return Paper(**self.paper_words, **parts)
 
     def studies(self, *modules: str) -> tuple[Study, ...]:
-        """The `STUDY` of each of these modules, which stand beside the words."""
-        return tuple(import_module(f"{self.package}.{name}").STUDY for name in modules)
+        """The `STUDY` of each of these modules, or its `STUDIES`, in the order of the words."""
+        found = [import_module(f"{self.package}.{name}") for name in modules]
+        every = [study for one in found for study in getattr(one, "STUDIES", ()) or (one.STUDY,)]
+        order = list(self.study_words)
+        return tuple(sorted(every, key=lambda study: order.index(study.name)))
 
     def study(
         self,

@@ -180,7 +180,7 @@ def calibrate(draw: Draw, number: Callable[[Data], np.ndarray], at: float) -> fl
 
 def taus(data: Data) -> np.ndarray:
     times = np.stack([data[str(dose)] for dose in DOSES])
-    return verdicts.rank_correlations(np.array(DOSES), np.moveaxis(times, 1, 0))
+    return verdicts.rank_correlations(np.array(DOSES)[:, None], np.moveaxis(times, 1, 0))
 
 
 def separated(rng: np.random.Generator, draws: int, truth: float) -> Data:

@@ -50,6 +50,18 @@ class Setting:
         return self.base.replace(**{"seed": seed, "training.stop": self.stop, **(changes or {})})
 
 
+def name_settings(
+    base: Callable[[ScaleName], Spec],
+    changes: Mapping[str, Mapping[str, Any]],
+    scales: Sequence[ScaleName] = ("laptop",),
+) -> Callable[[ScaleName], list[Setting]]:
+    """At some scales, settings by name: what differs from the base."""
+    return lambda scale: [
+        Setting(scale, name, base(scale).replace(**fields))
+        for name, fields in (changes if scale in scales else {}).items()
+    ]
+
+
 class Test(Protocol):
     """The test of a claim, fixed before the runs."""
 

@@ -221,6 +221,16 @@ def median_time(times: np.ndarray) -> float:  # (n,), infinite where censored
     return float(np.sort(times)[math.ceil(len(times) / 2) - 1])
 
 
+def median(values: np.ndarray) -> float:  # (n,)
+    """Of those that are known; NaN if there are none."""
+    known = values[np.isfinite(values)]
+    return float(np.median(known)) if len(known) else math.nan
+
+
+def state_time(time: float) -> str:
+    return "never" if math.isinf(time) else f"{time:,.0f}"
+
+
 def log_ratios(
     slow: np.ndarray, fast: np.ndarray, budget: float
 ) -> tuple[np.ndarray, np.ndarray]:  # (..., seeds), infinite where censored -> the same, twice
@@ -267,13 +277,12 @@ def kept_shares(
 
 def rank_correlations(doses: np.ndarray, times: np.ndarray) -> np.ndarray:
     """Kendall's tau-b between a dose and the time of an event over the arms of each seed; censored
-    runs tie at the end. No number where all arms tie.
-    (doses,), (..., doses, seeds) -> (..., seeds)"""
-    ordered = np.where(np.isinf(times), np.finfo(float).max, times)
+    runs tie at the end. No number where all arms tie. The dose may be each seed's own.
+    (doses, 1 or seeds), (..., doses, seeds) -> (..., seeds)"""
     first, second = np.triu_indices(len(doses), 1)
-    by_dose = np.sign(doses[first] - doses[second])[:, None]
-    by_time = np.sign(ordered[..., first, :] - ordered[..., second, :])
-    untied = np.sqrt((by_dose != 0).sum() * (by_time != 0).sum(axis=-2).astype(float))
+    ordered = [np.where(np.isinf(each), np.finfo(float).max, each) for each in (doses, times)]
+    by_dose, by_time = (np.sign(each[..., first, :] - each[..., second, :]) for each in ordered)
+    untied = np.sqrt((by_dose != 0).sum(axis=-2) * (by_time != 0).sum(axis=-2).astype(float))
     concordance = (by_dose * by_time).sum(axis=-2)
     return np.where(untied > 0, concordance / np.where(untied > 0, untied, 1.0), math.nan)
 

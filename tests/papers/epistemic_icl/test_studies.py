@@ -328,7 +328,7 @@ def test_failed_runs_are_in_no_comparison_of_methods():
         specs = {ADAMW: SMALL, IVON: by_ivon(SMALL)}
         arms = {name: ArmRuns(name, (spec,) * 3, rows) for name, spec in specs.items()}
         seen = Sample(Setting("laptop", "many tasks", SMALL), arms)
-        return OverArms("ood_val_final_accuracy", "accuracy", low=-0.1).judge(seen)
+        return OverArms("ood_val_final_accuracy", "accuracy", least=-0.1).judge(seen)
 
     assert compare("finished").estimate.value == 0
     assert compare("failed").ruling == "untestable"

@@ -13,7 +13,7 @@ import pytest
 from grokscope.claims.evidence import ArmRuns, Evidence, Sample
 from grokscope.claims.studies import Setting
 from grokscope.papers.martingale_operators import delay, evaluation, figures, small_noise
-from grokscope.papers.martingale_operators.judgements import Fixed, Growth, Ratio, Slope, middle
+from grokscope.papers.martingale_operators.judgements import Fixed, Growth, Ratio, Slope
 from grokscope.spec.equations import EquationSpec, FieldSpec
 from grokscope.tasks import fields
 
@@ -94,7 +94,7 @@ def test_the_floor_stands_beside_distances():
     assert "sampling floor 0.05" in Ratio("a", "dirac_w2", "", over="w2").judge(seen).remark
     assert "floor" not in Ratio("a", "law_ms", "").judge(seen).remark
     assert "sampling" not in Ratio("a", "w2", "", over="floor_w2").judge(seen).remark
-    assert middle(seen.arms["a"], "dirac_w2", "w2") == pytest.approx(10)
+    assert seen.arms["a"].median("dirac_w2", "w2") == pytest.approx(10)
 
 
 def test_a_ratio_of_numbers_that_no_run_has_is_untestable():

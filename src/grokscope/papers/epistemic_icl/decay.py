@@ -6,7 +6,7 @@ from grokscope.claims.evidence import Evidence
 from grokscope.claims.judgements import Level, Share
 from grokscope.claims.studies import Comparison, Setting
 from grokscope.draw.words import count_reached
-from grokscope.papers.epistemic_icl import figures, settings
+from grokscope.papers.epistemic_icl import settings
 from grokscope.papers.epistemic_icl.judgements import OverArms
 from grokscope.papers.epistemic_icl.settings import ADAMW, IVON, QUESTIONS, Asked, Question
 from grokscope.spec import InContextSpec
@@ -49,7 +49,7 @@ def _list_decays(evidence: Evidence) -> Comparison:
     for sample in evidence.samples.values():
         for arm in sample.arms.values():
             found = [count_reached(arm.rows, each.event.column) for each in QUESTIONS]
-            right = [figures.median(arm, f"{each.cell}_final_accuracy") for each in QUESTIONS]
+            right = [arm.median(f"{each.cell}_final_accuracy") for each in QUESTIONS]
             found += [f"{share:.2f}" if arm.finished.any() else "not run" for share in right]
             rows.append((arm.name, f"{arm.spec.optimiser.weight_decay:g}", *found))
     return Comparison(("arm", "decay", *headings), tuple(rows))
@@ -61,7 +61,7 @@ def ask(question: Question) -> Asked:
     for how, (adamw, ivon) in PAIRS.items():
         ahead = Level(adamw, column, effect, low=0.02, reference=ivon)
         yield f"AdamW is ahead {how}", "", ahead
-    best = OverArms(column, effect, low=0.02, best=True)
+    best = OverArms(column, effect, least=0.02, best=True)
     yield "AdamW is ahead at the best decays", "", best
 
 

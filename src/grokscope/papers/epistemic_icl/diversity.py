@@ -54,7 +54,7 @@ def ask() -> Iterator[tuple[str, Test]]:
         yield f"most is EU at few tasks ({arm})", share
     for question in settings.QUESTIONS:
         effect = f"accuracy on {question.words}"
-        further = OverArms(f"{question.cell}_final_accuracy", effect, low=0.02)
+        further = OverArms(f"{question.cell}_final_accuracy", effect, least=0.02)
         yield question.name("AdamW reaches further than IVON"), further
 
 

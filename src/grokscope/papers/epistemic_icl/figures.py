@@ -17,7 +17,7 @@ from grokscope.draw import theme
 from grokscope.draw.evidence import Curves, Stack, present
 from grokscope.draw.marks import Rows, inline
 from grokscope.draw.words import count_runs
-from grokscope.papers.epistemic_icl.quantities import RULES, SIGNALS, middle, optimum
+from grokscope.papers.epistemic_icl.quantities import RULES, SIGNALS, optimum
 from grokscope.papers.epistemic_icl.settings import BOTH, KINDS, QUESTIONS, Question
 
 ACCURACIES = {
@@ -59,10 +59,6 @@ def draw_trajectories(evidence: Evidence) -> list[Panel]:
     return charts.draw_stacks(evidence, stacks)
 
 
-def median(arm: ArmRuns, column: str) -> float:
-    return middle(arm.values(column))
-
-
 def asked(sample: Sample) -> Sequence[Question]:
     """The cells that some run has generalised to; the paper's if there is none."""
     arms = sample.arms.values()
@@ -81,7 +77,7 @@ def draw_sweep(evidence: Evidence, sweep: str, title: str) -> list[Panel]:
             places = best["at"].unique(maintain_order=True)
             for column, name in (("accuracy", "accuracy"), ("au", "AU"), ("eu_corrected", "EU")):
                 points = [
-                    (at, median(arm, f"{cell}_{sweep}_{at:g}_{column}"), arm.name)
+                    (at, arm.median(f"{cell}_{sweep}_{at:g}_{column}"), arm.name)
                     for arm in sample.arms.values()
                     for at in places
                 ]
@@ -137,7 +133,7 @@ def draw_map(evidence: Evidence) -> list[Panel]:
 
 def _cell(arm: ArmRuns, column: str) -> dict[str, Any]:
     """A field of the map; an accuracy stands beside what it can be at best."""
-    value, task = median(arm, column), arm.spec.task
+    value, task = arm.median(column), arm.spec.task
     cell, of_accuracy, _ = column.partition("_final_accuracy")
     note = f" of {best_accuracy(task, cell):.2f}" if of_accuracy else ""
     known = np.isfinite(value)

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from grokscope.claims.evidence import Sample
-from grokscope.claims.judgements import AtLeast, Interest, settle, state_rule, untestable
-from grokscope.claims.verdicts import Finding, PerSeed
-from grokscope.papers.epistemic_icl.quantities import RULES, SIGNALS, middle
+from grokscope.claims.judgements import AtLeast, settle, state_rule, untestable
+from grokscope.claims.verdicts import Finding, PerSeed, median
+from grokscope.papers.epistemic_icl.quantities import RULES, SIGNALS
 from grokscope.papers.epistemic_icl.settings import Question
 
 FALSE_ALARMS = 0.2
@@ -109,23 +109,19 @@ def lead_of(alarms: np.ndarray, times: np.ndarray) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class OverArms:
+class OverArms(AtLeast):
     """A final number over all arms of a method, by AdamW minus by IVON: their mean, or the best."""
 
     column: str
     effect: str
-    low: float = 0.0
+    least: float = 0.0
     best: bool = False
-
-    @property
-    def interest(self) -> Interest:
-        return self.low, math.inf
 
     def describe(self) -> str:
         chosen = "Highest" if self.best else "Mean"
         return (
             f"{chosen} {self.effect} over the arms of a method, AdamW minus IVON, of a seed; the "
-            f"median over seeds with bounds by the sign test. {state_rule(self.low)}"
+            f"median over seeds with bounds by the sign test. {state_rule(self.least)}"
         )
 
     def needs(self, sample: Sample) -> Sequence[str]:
@@ -138,5 +134,5 @@ class OverArms:
             levels.setdefault(arm.spec.optimiser.kind, []).append(values)
         over = np.max if self.best else np.mean
         adamw, ivon = (over(levels[kind], axis=0) for kind in ("adamw", "ivon"))  # (seeds,)
-        remark = f"{middle(adamw):.2f} against {middle(ivon):.2f}"
+        remark = f"{median(adamw):.2f} against {median(ivon):.2f}"
         return settle(PerSeed.known(adamw - ivon), sample, self.interest, 0.0, remark)

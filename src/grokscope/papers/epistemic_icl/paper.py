@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from grokscope.papers.epistemic_icl import (
-    alarm,
-    comparison,
-    decay,
-    diversity,
-    sweeps,
-    theory_page,
-    trajectories,
-)
+from grokscope.papers.epistemic_icl import comparison, theory_page
 from grokscope.papers.epistemic_icl.quantities import summarise
 from grokscope.papers.epistemic_icl.settings import PROSE
 
 PAPER = PROSE.paper(
-    studies=(trajectories.STUDY, diversity.STUDY, *sweeps.STUDIES, decay.STUDY, alarm.STUDY),
+    studies=PROSE.studies("trajectories", "diversity", "sweeps", "decay", "alarm"),
     summarise=summarise,
     annexes=(theory_page.ANNEX, comparison.ANNEX),
     brief=True,

@@ -103,12 +103,6 @@ def trace(run: Run) -> pl.DataFrame:
     return curve.join(probed, on="epoch", how="inner")
 
 
-def middle(values: np.ndarray) -> float:  # (runs,)
-    """Median of those that are known; NaN if there are none."""
-    known = values[np.isfinite(values)]
-    return float(np.median(known)) if len(known) else math.nan
-
-
 def smooth(values: np.ndarray, ahead: int = 0) -> np.ndarray:  # (rows,)
     """Running mean of five rows, of which `ahead` are still to come; the ends are repeated."""
     padded = np.pad(values, (SMOOTHED - 1 - ahead, ahead), mode="edge")

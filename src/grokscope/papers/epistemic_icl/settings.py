@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from grokscope.claims.evidence import Event
 from grokscope.claims.judgements import Level
-from grokscope.claims.prose import Prose
+from grokscope.claims.prose import Prose, read_settings
 from grokscope.claims.studies import ScaleName, Setting, Study, Test
 from grokscope.spec import InContextSpec
 
@@ -50,91 +50,26 @@ QUESTIONS = (BOTH, TASKS)
 # large as the weights; and with an N that grows with the tasks, EU would fall with them by rule.
 SAMPLE_SIZE = 344_576.0
 
-SMOKE: dict[str, Any] = {
-    "task.modulus": 5,
-    "task.tasks": 16,
-    "task.triples": 4,
-    "task.train_fraction": 0.6,
-    "task.evaluated": 32,
-    "model.width": 8,
-    "model.hidden": 16,
-    "model.heads": 2,
-    "optimiser.batch": 16,
-    "optimiser.warmup": 10,
-    "training.epochs": 60,
-    "training.log_every": 6,
-    "training.snapshots": 4,
-    "samples": 4,
-}
-# From pilots (results/epistemic-icl-pilots.csv): unseen tasks with seen pairs leave chance after
-# some 1,500 steps, unseen tasks with unseen pairs in no pilot of this size.
-LAPTOP: dict[str, Any] = {
-    "task.modulus": 7,
-    "task.tasks": 40,
-    "task.triples": 16,
-    "task.train_fraction": 0.6,
-    "task.repeats": "yes",
-    "model.hidden": 128,
-    "model.init_scale": 0.057,
-    "optimiser.batch": 80,
-    "optimiser.lr": 2e-3,
-    "optimiser.weight_decay": 0.5,
-    "optimiser.schedule": "cosine",
-    "optimiser.schedule_floor": 0.1,
-    "training.epochs": 5_000,
-    "training.log_every": 125,
-    "training.snapshots": 40,
-    "training.test_threshold": 0.5,
-}
-# By 10,000 steps of a pilot both methods are right about half of unseen tasks with unseen pairs,
-# about two thirds with seen ones, and hardly get further.
-LONGER: dict[str, Any] = {
-    "task.triples": 12,
-    "task.train_fraction": 0.7,
-    "training.epochs": 12_000,
-    "training.log_every": 300,
-    "training.test_threshold": 0.4,
-}
-PAPER: dict[str, Any] = {
-    "task.modulus": 29,
-    "task.tasks": 512,
-    "task.triples": 32,
-    "task.train_fraction": 0.8,
-    "task.repeats": "yes",
-    "task.evaluated": 1024,
-    "model.layers": 6,
-    "model.width": 512,
-    "model.hidden": 2048,
-    "optimiser.batch": 1024,
-    "optimiser.lr": 1.5e-4,
-    "optimiser.weight_decay": 1.0,
-    "optimiser.warmup": 1000,
-    "optimiser.schedule": "cosine",
-    "optimiser.schedule_floor": 0.1,
-    "training.epochs": 200_000,
-    "training.log_every": 1000,
-    "training.snapshots": 50,
-}
-SCALES: dict[ScaleName, dict[str, Any]] = {"smoke": SMOKE, "laptop": LAPTOP, "paper": PAPER}
+FIELDS = read_settings(__package__)
 # Seen tasks of the arms that see few and some; the share of pairs of those that see fewer.
 FEW: dict[ScaleName, int] = {"smoke": 4, "laptop": 6, "paper": 32}
 SOME: dict[ScaleName, int] = {"smoke": 8, "laptop": 20, "paper": 128}
 LESS: dict[ScaleName, float] = {"smoke": 0.5, "laptop": 0.4, "paper": 0.4}
 # IVON's largest step of the mean is to AdamW's rate as it is in the paper. With this share of pairs
 # it is the best of three that the pilots tried (0.013, 0.02, 0.03).
-RADIUS = {LONGER["task.train_fraction"]: 0.02}
+RADIUS = {FIELDS["longer"]["task.train_fraction"]: 0.02}
 
 
 def base(scale: ScaleName) -> InContextSpec:
     """By AdamW; the tasks, the split and the measured sequences are the same for all seeds, so that
     seeds make an ensemble."""
-    return InContextSpec().replace(**{**SCALES[scale], "task.seed": 0})
+    return InContextSpec().replace(**{**FIELDS[scale], "task.seed": 0})
 
 
 def by_ivon(spec: InContextSpec) -> InContextSpec:
     """The same by IVON with the paper's numbers. Of what it knew at first, its estimate of the
     Hessian forgets as much as in the paper: (1 - beta2) steps is 2. Warm-up is twice AdamW's."""
-    like_the_paper = 1e-3 * spec.optimiser.lr / PAPER["optimiser.lr"]
+    like_the_paper = 1e-3 * spec.optimiser.lr / FIELDS["paper"]["optimiser.lr"]
     return spec.replace(
         **{
             "optimiser.kind": "ivon",
@@ -160,8 +95,9 @@ def settings(scale: ScaleName) -> Sequence[Setting]:
 
 def both_settings(scale: ScaleName) -> Sequence[Setting]:
     """At laptop scale also with more pairs and more steps."""
-    longer = [Setting(scale, MORE, base(scale).replace(**LONGER))] if scale == "laptop" else []
-    return [*settings(scale), *longer]
+    if scale != "laptop":
+        return settings(scale)
+    return [*settings(scale), Setting(scale, MORE, base(scale).replace(**FIELDS["longer"]))]
 
 
 def by_both(spec: InContextSpec, note: str = "") -> dict[str, InContextSpec]:

@@ -33,8 +33,8 @@ def _list_peaks(evidence: Evidence) -> Comparison:
             f"{regime}, {arm.name}, {question.words}",
             count_reached(arm.rows, question.event.column),
             f"{np.isfinite(arm.times(f'{question.cell}_eu_peak')).sum()}",
-            f"{figures.median(arm, f'{question.cell}_eu_early'):.2g}",
-            f"{figures.median(arm, f'{question.cell}_final_eu_corrected'):.2g}",
+            f"{arm.median(f'{question.cell}_eu_early'):.2g}",
+            f"{arm.median(f'{question.cell}_final_eu_corrected'):.2g}",
         )
         for question in QUESTIONS
         for regime, sample in evidence.samples.items()

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from grokscope.claims.evidence import ArmRuns, Event
-from grokscope.claims.judgements import Trend
+from grokscope.claims.judgements import Trend, field_of
 from grokscope.claims.studies import ScaleName, Setting
 from grokscope.papers.inductive_bias import figures, side_by_side
 from grokscope.papers.inductive_bias.judgements import GENERALISED, Slope, faster
@@ -25,16 +25,9 @@ RANK = Event("rank_end", "have a rank", "effective rank at the end")
 EXPONENT = Event("exponent_end", "have an exponent", "power-law exponent at the end")
 
 
-def rate_of(arm: ArmRuns) -> float:
-    return arm.spec.optimiser.lr
-
-
-def decay_of(arm: ArmRuns) -> float:
-    return arm.spec.optimiser.weight_decay
-
-
-def scale_of(arm: ArmRuns) -> float:
-    return arm.spec.model.readout_scale
+rate_of = field_of("optimiser.lr")
+decay_of = field_of("optimiser.weight_decay")
+scale_of = field_of("model.readout_scale")
 
 
 def alpha_of(arm: ArmRuns) -> float | None:
@@ -122,7 +115,7 @@ STUDIES = (
         settings=plain,
         arms=rate_arms,
         draw=figures.over(rate_of, "Learning rate"),
-        table=partial(side_by_side.compare_times, study="rates", more=side_by_side.FIT),
+        table=partial(side_by_side.compare, study="rates", more=side_by_side.FIT),
         curves=("test_loss",),
         curve_arms=tuple(f"rate {rate:g}" for rate in RATES),
     ),
@@ -148,7 +141,7 @@ STUDIES = (
             "update norms diverge": early_update(alpha_of, ALPHA, high=-1.0),
         },
         arms=rescaled_arms,
-        table=partial(side_by_side.compare_times, study="rescaled"),
+        table=partial(side_by_side.compare, study="rescaled"),
         **OF_ALPHA,
     ),
     study(
@@ -169,7 +162,7 @@ STUDIES = (
             ),
         },
         arms=alpha_arms,
-        table=partial(side_by_side.compare_times, study="readout"),
+        table=partial(side_by_side.compare, study="readout"),
         summarise=first_step,
         **OF_ALPHA,
     ),

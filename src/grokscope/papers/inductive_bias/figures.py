@@ -15,7 +15,7 @@ from grokscope.draw import theme
 from grokscope.draw.axes import log_axis
 from grokscope.draw.evidence import BUDGET, Curves, Stack, Strip, present, run_rows
 from grokscope.draw.marks import Rows, draw_rule
-from grokscope.draw.words import count_runs, is_sound
+from grokscope.draw.words import count_runs
 from grokscope.papers.inductive_bias.judgements import GENERALISED
 from grokscope.papers.inductive_bias.places import PLACES
 
@@ -128,11 +128,9 @@ def draw_laziness(evidence: Evidence) -> list[Panel]:
                 known = values[np.isfinite(values) & (values > 0)]
                 seen += known.tolist()
                 words = f"median {np.median(known):.3g}" if len(known) else "no number"
-                sound = any(is_sound(row) for row in arm.rows)
+                words = words if arm.finished.any() else "not run"
                 colour = theme.kind_colour(theme.OPTIMISERS, arm.spec.optimiser.kind)
-                strips.append(
-                    Strip(arm, colour, values, words if sound else "not run", event=column)
-                )
+                strips.append(Strip(arm, colour, values, words, event=column))
             if seen:
                 x = log_axis(alt.X, "value", title.capitalize(), (min(seen) / 1.5, max(seen) * 1.5))
                 panels.append(Panel(title, charts.draw_strips(strips, x), count_runs(sample)))

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-from scipy import stats
 
-from grokscope.claims.evidence import ArmRuns, Event, Sample
-from grokscope.claims.judgements import Between, Faster, Interest, Share, settle, state_rule
+from grokscope.claims.evidence import Event, Sample
+from grokscope.claims.judgements import (
+    Between,
+    Dose,
+    Faster,
+    Interest,
+    OfDoses,
+    Share,
+    settle,
+    state_rule,
+)
 from grokscope.claims.verdicts import Finding, PerSeed, log_ratios, rank_correlations
 
 GENERALISED = Event("generalised", "generalise", "step of test accuracy 0.995")
@@ -50,25 +58,21 @@ class Association(Between):
         )  # (arms, seeds) each
         if not self.censored:
             first, second = (np.where(np.isinf(each), math.nan, each) for each in (first, second))
-        taus = [
-            float(rank_correlations(stats.rankdata(one), other[:, None])[0])
-            for one, other in zip(first.T, second.T, strict=True)
-        ]
         medians = [[float(np.median(row)) for row in times] for times in (first, second)]
         order = [[names[i] for i in np.argsort(each, kind="stable")] for each in medians]
         remark = f"medians in the order {', '.join(order[0])} and {', '.join(order[1])}"
-        numbers = PerSeed.known(np.array(taus))
+        numbers = PerSeed.known(rank_correlations(first, second))
         return settle(numbers, sample, self.interest, 0.0, remark, "have nothing to rank")
 
 
 @dataclass(frozen=True)
-class Slope(Between):
+class Slope(Between, OfDoses):
     """A number of each run goes with a power of a dose: log number = slope * log dose + c, fitted
     for each seed over the arms that have a dose."""
 
     column: str
     name: str
-    dose: Callable[[ArmRuns], float | None]
+    dose: Dose
     dose_name: str
     low: float = -math.inf
     high: float = math.inf
@@ -81,20 +85,13 @@ class Slope(Between):
             f"{state_rule(self.low, self.high)}"
         )
 
-    def needs(self, sample: Sample) -> Sequence[str]:
-        return [name for name, arm in sample.arms.items() if self.dose(arm)]
-
     def judge(self, sample: Sample) -> Finding:
-        names = self.needs(sample)
-        values = np.stack([sample.values(name, self.column) for name in names])  # (doses, seeds)
-        logs = np.log(np.where(values > 0, values, math.nan))
-        doses = np.log([self.dose(sample.arms[name]) or math.nan for name in names])
-        centred = doses - doses.mean()
-        slopes = centred @ logs / (centred @ centred)  # (seeds,)
+        values = np.stack([sample.values(name, self.column) for name in self.needs(sample)])
         ends = [row[np.isfinite(row)] for row in values[[0, -1]]]
         first, last = (f"{np.median(end):.3g}" if len(end) else "no number" for end in ends)
         remark = f"{first} at the first dose, {last} at the last"
-        return settle(PerSeed.known(slopes), sample, self.interest, 0.0, remark)
+        numbers = PerSeed.known(self.slopes(sample, values))
+        return settle(numbers, sample, self.interest, 0.0, remark)
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,12 @@ import numpy as np
 from grokscope.claims.evidence import ArmRuns, Event, Evidence
 from grokscope.claims.judgements import Level, Trend
 from grokscope.claims.studies import Test
-from grokscope.claims.verdicts import median_time
+from grokscope.claims.verdicts import median_time, state_time
 from grokscope.papers.inductive_bias import figures, places
 from grokscope.papers.inductive_bias.judgements import GENERALISED, Association, faster, few, most
 from grokscope.papers.inductive_bias.places import AQK, AV, MA, MAV, NO_NORM, WHOLE, A, M
-from grokscope.papers.inductive_bias.settings import complete, fewer, plain, study
-from grokscope.papers.inductive_bias.side_by_side import compare_placements, step
+from grokscope.papers.inductive_bias.settings import fewer, plain, study
+from grokscope.papers.inductive_bias.side_by_side import compare_placements
 
 FITTED = Event("fitted", "fit", "step of training loss 0.01")
 PERIODIC = Event("fourier", "reach C_Fourier 1", "step of C_Fourier 1")
@@ -38,11 +38,11 @@ ORDER: Mapping[str, Test] = {
 def read(evidence: Evidence) -> str:
     """Times by three rules, the plateau by mirror images, and what happens afterwards."""
     sentences = []
-    for regime, sample in complete(evidence):
+    for regime, sample in evidence.finished():
         words = []
         for arm in sample.arms.values():
             times = [arm.times(c) for c in ("low_loss", "generalised", "grokked")]
-            words.append(f"{arm.name} {'/'.join(step(median_time(each)) for each in times)}")
+            words.append(f"{arm.name} {'/'.join(state_time(median_time(each)) for each in times)}")
         sentences.append(
             f"{regime.capitalize()}: median steps of test loss 0.01, of test accuracy 0.995, and "
             f"of accuracy 0.95 that lasts: {'; '.join(words)}."

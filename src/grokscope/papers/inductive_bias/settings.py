@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
 from grokscope.claims.evidence import ArmRuns, Evidence
-from grokscope.claims.prose import Prose
-from grokscope.claims.studies import ScaleName, Setting
+from grokscope.claims.prose import Prose, read_settings
+from grokscope.claims.studies import SCALES, ScaleName, Setting, name_settings
 from grokscope.spec import RunSpec
 
 PROSE = Prose.read(__package__)
@@ -22,53 +22,7 @@ MOST: dict[ScaleName, int] = {"smoke": 1, "laptop": 10, "paper": 5}
 PILOTS = (1, 2, 3, 4)  # the laptop setting was chosen on these
 study = partial(PROSE.study, seeds=RUNS, most_seeds=MOST, pilots=PILOTS)
 
-# What is the same at every scale. The sequence is [a, b, =]; distractors there are none, and with
-# an alphabet of all operands no token is made for them.
-COMMON: dict[str, Any] = {
-    "task.length": 3,
-    "task.split": "python",
-    "model.kind": "transformer",
-    "model.heads": 4,
-    "model.masking": "none",
-    "model.activation": "gelu_exact",
-    "model.init": "lecun",
-    "model.loss_precision": "float64",
-    "optimiser.beta2": 0.98,
-    "optimiser.warmup": 0,
-    "optimiser.clip": 0.0,
-}
-SIZES: dict[ScaleName, dict[str, Any]] = {
-    "smoke": {
-        "task.modulus": 23,
-        "task.train_fraction": 0.6,
-        "model.width": 32,
-        "model.hidden": 64,
-        "optimiser.lr": 1e-2,
-        "training.epochs": 300,
-        "training.log_every": 10,
-        "training.snapshots": 4,
-    },
-    # From pilots of seeds that are not judged (results/inductive-bias-pilots.csv): without a norm
-    # it generalises in every one, well before the budget ends.
-    "laptop": {
-        "task.modulus": 53,
-        "task.train_fraction": 0.5,
-        "model.width": 64,
-        "model.hidden": 256,
-        "optimiser.lr": 2e-3,
-        "training.epochs": 3000,
-        "training.snapshots": 60,
-    },
-    "paper": {
-        "task.modulus": 113,
-        "task.train_fraction": 0.3,
-        "model.width": 128,
-        "model.hidden": 512,
-        "optimiser.lr": 1e-3,
-        "training.epochs": 10_000,
-        "training.snapshots": 50,
-    },
-}
+FIELDS = read_settings(__package__)
 
 # What ends a run early is what is judged: its event `grokked` is then that of `generalised`.
 ENDS: dict[str, Any] = {"training.test_threshold": 0.995, "training.persistence": 1}
@@ -76,9 +30,9 @@ ENDS: dict[str, Any] = {"training.test_threshold": 0.995, "training.persistence"
 
 def base(scale: ScaleName, **changes: Any) -> RunSpec:
     """The authors' set-up, or the same made small."""
-    modulus = SIZES[scale]["task.modulus"]
+    modulus = FIELDS[scale]["task.modulus"]
     tokens = {"task.alphabet": modulus, "model.outputs": modulus + 1}
-    return RunSpec().replace(**{**COMMON, **SIZES[scale], **tokens, **changes})
+    return RunSpec().replace(**{**FIELDS["common"], **FIELDS[scale], **tokens, **changes})
 
 
 def changed(setting: Setting, seed: int, changes: Mapping[str, Any]) -> RunSpec:
@@ -89,26 +43,9 @@ def changed(setting: Setting, seed: int, changes: Mapping[str, Any]) -> RunSpec:
     return setting.variant(seed, {**ENDS, **changes})
 
 
-def regimes(
-    changes: Mapping[str, Mapping[str, Any]], scales: Sequence[ScaleName] = ("laptop",)
-) -> Callable[[ScaleName], list[Setting]]:
-    """Settings by name at some scales: what differs from `base`."""
-    return lambda scale: [
-        Setting(scale, name, base(scale, **fields))
-        for name, fields in (changes if scale in scales else {}).items()
-    ]
-
-
-EVERYWHERE: tuple[ScaleName, ...] = ("smoke", "laptop", "paper")
-plain = regimes({PLAIN: {}}, EVERYWHERE)
-fewer = regimes(
-    {FEWER: {"task.train_fraction": 0.4, "optimiser.lr": 3e-3, "training.snapshots": 20}}
-)
-
-
-def complete(evidence: Evidence) -> list[tuple[str, Any]]:
-    """Regimes with every run finished, and their samples."""
-    return [(r, s) for r, s in evidence.samples.items() if all(a.sound for a in s.arms.values())]
+regimes = partial(name_settings, base)
+plain = regimes({PLAIN: {}}, SCALES)
+fewer = regimes({FEWER: FIELDS["fewer"]})
 
 
 def tell(evidence: Evidence, what: str, says: Callable[[ArmRuns], str]) -> str:
@@ -116,5 +53,5 @@ def tell(evidence: Evidence, what: str, says: Callable[[ArmRuns], str]) -> str:
     return " ".join(
         f"{regime.capitalize()}: {what}: "
         f"{'; '.join(f'{arm.name} {says(arm)}' for arm in sample.arms.values())}."
-        for regime, sample in complete(evidence)
+        for regime, sample in evidence.finished()
     )

@@ -3,33 +3,28 @@
 from __future__ import annotations
 
 import math
-import tomllib
 from collections.abc import Callable, Mapping
 from functools import cache, partial
-from importlib import resources
 from typing import Any
 
 import numpy as np
 import polars as pl
 
 from grokscope.claims.evidence import ArmRuns, Evidence
+from grokscope.claims.prose import read_toml
 from grokscope.claims.studies import Comparison
-from grokscope.claims.verdicts import median_time
+from grokscope.claims.verdicts import median_time, state_time
 from grokscope.draw.words import is_sound
 from grokscope.papers.inductive_bias.quantities import LOW_LOSS
 
 Theirs = Mapping[str, float]
+Tell = Callable[[ArmRuns, Theirs], str]
 
 
 @cache
 def authors() -> dict[str, dict[str, dict[str, float]]]:
     """Their numbers by study and arm."""
-    folder = resources.files("grokscope.papers.inductive_bias")
-    return tomllib.loads((folder / "authors.toml").read_text(encoding="utf-8"))
-
-
-def step(value: float) -> str:
-    return "never" if math.isinf(value) else f"{value:,.0f}"
+    return read_toml(__package__, "authors.toml")
 
 
 def theirs_in_ours(theirs: float, ours: np.ndarray) -> str:  # (seeds,)
@@ -64,6 +59,7 @@ def mean_crossing(evidence: Evidence, arm: ArmRuns) -> float:
 
 
 TIMES = (
+    "seeds",
     "our median",
     "our fastest",
     "our slowest",
@@ -76,30 +72,35 @@ TIMES = (
 )
 
 
-def compare_times(
-    evidence: Evidence,
-    study: str,
-    more: Mapping[str, Callable[[ArmRuns, Theirs], str]] | None = None,
+def compare(
+    evidence: Evidence, study: str, more: Mapping[str, Tell] | None = None, times: bool = True
 ) -> Comparison | None:
     """A row per arm that both have: steps of test loss 0.01, and what else is given."""
-    rows = []
-    for arm, theirs in _shared(evidence, study):
-        ours = arm.times("low_loss")[[is_sound(row) for row in arm.rows]]
-        middle, mean = median_time(ours), _time(theirs, "mean")
-        last = step(_time(theirs, "slowest")) if "slowest" in theirs else "–"
-        rows.append(
-            (
-                arm.name,
-                str(len(ours)),
-                *map(step, (middle, ours.min(), ours.max(), mean_crossing(evidence, arm), mean)),
-                step(_time(theirs, "fastest")),
-                last,
-                theirs_in_ours(mean, ours),
-                ours_in_theirs(middle, theirs),
-                *(tell(arm, theirs) for tell in (more or {}).values()),
-            )
+    tells = more or {}
+    rows = [
+        (
+            arm.name,
+            *(list_times(evidence, arm, theirs) if times else ()),
+            *(tell(arm, theirs) for tell in tells.values()),
         )
-    return Comparison(("arm", "seeds", *TIMES, *(more or {})), tuple(rows)) if rows else None
+        for arm, theirs in _shared(evidence, study)
+    ]
+    headings = ("arm", *(TIMES if times else ()), *tells)
+    return Comparison(headings, tuple(rows)) if rows else None
+
+
+def list_times(evidence: Evidence, arm: ArmRuns, theirs: Theirs) -> tuple[str, ...]:
+    """What `TIMES` announces."""
+    ours = arm.times("low_loss")[arm.finished]
+    middle, mean = median_time(ours), _time(theirs, "mean")
+    seen = (middle, ours.min(), ours.max(), mean_crossing(evidence, arm))
+    return (
+        str(len(ours)),
+        *map(state_time, (*seen, mean, _time(theirs, "fastest"))),
+        state_time(_time(theirs, "slowest")) if "slowest" in theirs else "–",
+        theirs_in_ours(mean, ours),
+        ours_in_theirs(middle, theirs),
+    )
 
 
 def _shared(evidence: Evidence, study: str) -> list[tuple[ArmRuns, Theirs]]:
@@ -111,28 +112,27 @@ def _shared(evidence: Evidence, study: str) -> list[tuple[ArmRuns, Theirs]]:
     return [
         (arm, known[name])
         for name, arm in sample.arms.items()
-        if name in known and any(row is not None and is_sound(row) for row in arm.rows)
+        if name in known and arm.finished.any()
     ]
 
 
-def beside(column: str, name: str, form: str = ",.1f") -> Callable[[ArmRuns, Theirs], str]:
+def beside(column: str, name: str, form: str = ",.1f") -> Tell:
     """Our median of a column beside their number: "8.1 / 8.3"."""
 
     def tell(arm: ArmRuns, theirs: Theirs) -> str:
-        values = arm.values(column)
-        known = values[np.isfinite(values)]
-        ours = format(float(np.median(known)), form) if len(known) else "–"
+        middle = arm.median(column)
+        ours = format(middle, form) if math.isfinite(middle) else "–"
         return f"{ours} / {format(theirs[name], form) if name in theirs else '–'}"
 
     return tell
 
 
-def beside_time(column: str, name: str) -> Callable[[ArmRuns, Theirs], str]:
+def beside_time(column: str, name: str) -> Tell:
     """The same of times: a run that never gets there counts."""
 
     def tell(arm: ArmRuns, theirs: Theirs) -> str:
-        ours = arm.times(column)[[is_sound(row) for row in arm.rows]]
-        return f"{step(median_time(ours))} / {step(_time(theirs, name)) if name in theirs else '–'}"
+        ours = state_time(median_time(arm.times(column)[arm.finished]))
+        return f"{ours} / {state_time(_time(theirs, name)) if name in theirs else '–'}"
 
     return tell
 
@@ -143,7 +143,7 @@ FIT = {f"fit, {WHOSE}": beside_time("fitted", "fit")}
 
 
 compare_placements = partial(
-    compare_times,
+    compare,
     study="placement",
     more={
         **FIT,
@@ -154,7 +154,7 @@ compare_placements = partial(
     },
 )
 compare_decays = partial(
-    compare_times,
+    compare,
     study="decay",
     more={
         f"parameter norm, {WHOSE}": beside("parameter_norm", "norm"),
@@ -163,15 +163,13 @@ compare_decays = partial(
 )
 
 
-def compare_compression(evidence: Evidence) -> Comparison | None:
-    """Effective rank at the end, and onsets by the authors' rule."""
-    tells = {
+compare_compression = partial(  # effective rank at the end, and onsets by the authors' rule
+    compare,
+    study="compression",
+    times=False,
+    more={
         f"effective rank at the end, {WHOSE}": beside("rank_end", "rank"),
         f"its onset, {WHOSE}": beside_time("rank_onset_authors", "onset"),
         f"onset of the exponent, {WHOSE}": beside_time("exponent_onset_authors", "exponent_onset"),
-    }
-    rows = [
-        (arm.name, *(tell(arm, theirs) for tell in tells.values()))
-        for arm, theirs in _shared(evidence, "compression")
-    ]
-    return Comparison(("arm", *tells), tuple(rows)) if rows else None
+    },
+)

@@ -13,7 +13,7 @@ from grokscope.papers.inductive_bias import figures, places
 from grokscope.papers.inductive_bias.judgements import faster, few
 from grokscope.papers.inductive_bias.placement import ORDER
 from grokscope.papers.inductive_bias.places import AQK, AV, NO_NORM, WHOLE, A, M, with_norm
-from grokscope.papers.inductive_bias.settings import SIZES, base, changed, regimes, study
+from grokscope.papers.inductive_bias.settings import FIELDS, base, changed, regimes, study
 from grokscope.spec import RunSpec
 
 Changes = Mapping[str, Any]
@@ -70,8 +70,7 @@ def deep(scale: ScaleName) -> list[Setting]:
     """Three layers of half the width."""
     if scale == "smoke":
         return []
-    sizes = SIZES[scale]
-    halved = {name: sizes[name] // 2 for name in ("model.width", "model.hidden")}
+    halved = {name: FIELDS[scale][name] // 2 for name in ("model.width", "model.hidden")}
     return [Setting(scale, "three layers", base(scale, **halved, **{"model.layers": 3}))]
 
 
@@ -108,3 +107,5 @@ DEPTH = study(
     arms=deep_arms,
     draw=figures.draw_times,
 )
+
+STUDIES = (RMS, DEPTH, SPLIT, PARTS)

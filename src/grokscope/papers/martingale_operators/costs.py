@@ -3,11 +3,11 @@ noises at the same number of samples."""
 
 from __future__ import annotations
 
-from grokscope.claims.evidence import ArmRuns
+from grokscope.claims.judgements import field_of
 from grokscope.papers.martingale_operators.evaluation import measure_speed
 from grokscope.papers.martingale_operators.figures import scatter, strips
-from grokscope.papers.martingale_operators.judgements import Ratio, middle, trend
-from grokscope.papers.martingale_operators.settings import ARMS, study
+from grokscope.papers.martingale_operators.judgements import Ratio, trend
+from grokscope.papers.martingale_operators.settings import FIELDS, study
 
 TIME, DISTANCE = "time of the flow over one pass", "one pass over the flow"
 
@@ -26,7 +26,7 @@ SPEED = study(
         ),
     },
     draw=scatter(
-        lambda arm: middle(arm, "law_ms"),
+        lambda arm: arm.median("law_ms"),
         "Milliseconds per law",
         {"sliced": ("Sliced W2", "floor_sliced")},
     ),
@@ -36,7 +36,7 @@ SPEED = study(
 SAMPLES, DOSE = 4096, "noises per condition"
 DIVISIONS = {
     f"{SAMPLES // m} × {m}": {
-        **ARMS["diagonal"],
+        **FIELDS["diagonal"],
         "equation.conditions": SAMPLES // m,
         "equation.noises": m,
     }
@@ -44,10 +44,7 @@ DIVISIONS = {
 }
 
 
-def noises_of(arm: ArmRuns) -> float:
-    return arm.spec.equation.noises
-
-
+noises_of = field_of("equation.noises")
 BUDGET = study(
     "budget",
     ["Burgers, multiplicative noise"],
@@ -64,3 +61,5 @@ BUDGET = study(
     },
     draw=strips({"w2": "Pointwise W2", "mean_error": "Error of the mean"}),
 )
+
+STUDIES = (SPEED, BUDGET)

@@ -11,20 +11,11 @@ import polars as pl
 from grokscope.claims.evidence import Event, Evidence
 from grokscope.claims.judgements import Level, Share
 from grokscope.claims.studies import Comparison
+from grokscope.claims.verdicts import median
 from grokscope.papers.martingale_operators.figures import draw_delay
-from grokscope.papers.martingale_operators.judgements import median
 from grokscope.papers.martingale_operators.settings import study
 from grokscope.store import Run
 
-FEW: dict[str, Any] = {
-    "equation.kind": "burgers",
-    "equation.noise": 0.1,
-    "equation.noises": 16,
-    "optimiser.schedule": "constant",
-    "optimiser.batch": 0,
-    "training.epochs": 3000,
-    "training.log_every": 30,
-}
 ARMS = {
     f"{n} conditions, decay {d:g}": {"equation.conditions": n, "optimiser.weight_decay": d}
     for n in (64, 16)
@@ -80,7 +71,7 @@ def tabulate(evidence: Evidence) -> Comparison | None:
 
 STUDY = study(
     "delay",
-    {"few conditions": FEW},
+    ["few conditions"],
     ARMS,
     {
         "64 conditions suffice": Share("64 conditions, decay 1", "most", event=GENERALISED),

@@ -18,7 +18,6 @@ from grokscope.draw.evidence import LIMIT, Curves, Stack, Strip, present, run_ro
 from grokscope.draw.marks import Rows, draw_rule, draw_text, inline
 from grokscope.draw.words import count_runs
 from grokscope.papers.martingale_operators.evaluation import DEFINITIONS, LEVELS
-from grokscope.papers.martingale_operators.judgements import middle
 
 Draw = Callable[[Evidence], list[Panel]]
 ENDED = "epochs"  # every finished run has it: all marks are dots
@@ -82,7 +81,7 @@ def strips(columns: Mapping[str, str], limits: Sequence[float] = ()) -> Draw:
 
 
 def _track(arm: ArmRuns, column: str, limits: Sequence[float]) -> Strip:
-    centre = middle(arm, column)
+    centre = arm.median(column)
     words, at = (f"median {centre:.2g}", centre) if math.isfinite(centre) else ("not run", None)
     return Strip(arm, colour_of(arm), arm.values(column), words, at, limits, event=ENDED)
 
@@ -109,7 +108,7 @@ def scatter(
                     values, colour = arm.values(column), colour_of(arm)
                     points += run_rows(arm, values, colour, place(arm), 1.08, event=ENDED)
                 lines = [
-                    _line([(place(arm), middle(arm, other)) for arm in arms], theme.INK, other)
+                    _line([(place(arm), arm.median(other)) for arm in arms], theme.INK, other)
                     for other in others
                 ]
                 chart = charts.draw_over(points, x, y, lines, under)
@@ -138,7 +137,7 @@ def _factors(sample: Sample) -> list[Panel]:
     rows: Rows = []
     for law, (name, prefix, _) in LAWS.items():
         for column, words in DEFINITIONS.items() if name in sample.arms else ():
-            ratio = middle(sample.arms[name], f"dirac_{column}", prefix + column)
+            ratio = sample.arms[name].median(f"dirac_{column}", prefix + column)
             if math.isfinite(ratio) and ratio > 0:
                 rows.append({"law": law, "definition": words, "value": float(f"{ratio:.4g}")})
     if not rows:
@@ -247,7 +246,7 @@ def _calibration(sample: Sample) -> alt.LayerChart:
         columns = {level: f"coverage_{100 * level:.0f}" for level in LEVELS}
         for level, column in columns.items():
             points += run_rows(arm, arm.values(column), colour, level, event=ENDED)
-        lines.append(_line([(v, middle(arm, c)) for v, c in columns.items()], colour))
+        lines.append(_line([(v, arm.median(c)) for v, c in columns.items()], colour))
         names.append(draw_text(name, 6 + 70 * i, -9, colour, fontWeight=600))
     return charts.draw_over(points, x, y, lines, over=names)
 

@@ -2,25 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from grokscope.papers.martingale_operators.evaluation import transfer
 from grokscope.papers.martingale_operators.figures import strips
 from grokscope.papers.martingale_operators.judgements import Fixed, Growth
 from grokscope.papers.martingale_operators.settings import study
 
-SHEET: dict[str, Any] = {
-    "equation.dimensions": 2,
-    "equation.points": 16,
-    "equation.conditions": 256,
-    "operator.modes": 6,
-}
-GRIDS: dict[str, dict[str, Any]] = {
-    "1-D, coloured": {},
-    "1-D, white": {"equation.colour": 0.0},
-    "2-D, coloured": {**SHEET, "equation.colour": 1.5},
-    "2-D, white": {**SHEET, "equation.colour": 0.0},
-}
+GRIDS = ("1-D, coloured", "1-D, white", "2-D, coloured", "2-D, white")
 MEAN, DEVIATION = "growth of the error of the mean", "growth of the error of the deviation"
 
 STUDY = study(

@@ -3,10 +3,10 @@ volatility: it is right for log V and wrong for log S."""
 
 from __future__ import annotations
 
-from grokscope.claims.evidence import ArmRuns
+from grokscope.claims.judgements import field_of
 from grokscope.papers.martingale_operators.figures import scatter
 from grokscope.papers.martingale_operators.judgements import Fixed, Ratio, Slope, trend
-from grokscope.papers.martingale_operators.settings import ARMS, study
+from grokscope.papers.martingale_operators.settings import FIELDS, study
 
 AGAINST_GAUSSIAN = {"w2": ("Pointwise W2", "gaussian_w2", "floor_w2")}
 EXCESS = "pointwise W2 in excess of the sampling floor"
@@ -14,18 +14,15 @@ OVER_GAUSSIAN = "the operator over the true Gaussian"
 FLOW = "flow, "  # before the name of the same arm with an operator
 OVER_FLOW = "the operator over the flow, pointwise W2"
 TIMES = {
-    **{f"T = {t:g}": {**ARMS["joint"], "equation.time": t} for t in (0.05, 0.25, 0.5, 1.0, 2.0)},
-    **{f"{FLOW}T = {t:g}": {**ARMS["flow"], "equation.time": t} for t in (0.05, 1.0, 2.0)},
+    **{f"T = {t:g}": {**FIELDS["joint"], "equation.time": t} for t in (0.05, 0.25, 0.5, 1.0, 2.0)},
+    **{f"{FLOW}T = {t:g}": {**FIELDS["flow"], "equation.time": t} for t in (0.05, 1.0, 2.0)},
 }
 
 
-def time_of(arm: ArmRuns) -> float | None:
-    return arm.spec.equation.time if arm.spec.operator.kind == "gaussian" else None
-
-
+time_of = field_of("equation.time", {"operator.kind": "gaussian"})
 WELLS = study(
     "wells",
-    {"double well": {"equation.kind": "well", "equation.amplitude": 0.05}},
+    ["double well"],
     TIMES,
     {
         "distance grows with time": trend(time_of, "the time", "excess_w2", EXCESS, low=0.3),
@@ -55,14 +52,16 @@ WELLS = study(
     ),
 )
 
-HURSTS = {f"H = {h:g}": {**ARMS["joint"], "equation.hurst": h} for h in (0.05, 0.1, 0.2, 0.35, 0.5)}
+HURSTS = {
+    f"H = {h:g}": {**FIELDS["joint"], "equation.hurst": h} for h in (0.05, 0.1, 0.2, 0.35, 0.5)
+}
 VARIANCE, PRICE = "log variance", "log price"
 ROUGHEST = "H = 0.05 over H = 0.5, pointwise W2"
 OVER_FLOOR = "Gaussian with the true moments over the sampling floor"
 
 ROUGHNESS = study(
     "roughness",
-    {VARIANCE: {"equation.kind": "log_variance"}, PRICE: {"equation.kind": "log_price"}},
+    [VARIANCE, PRICE],
     HURSTS,
     {
         "better than the Dirac at H = 0.1": Ratio(
@@ -89,3 +88,5 @@ ROUGHNESS = study(
     },
     draw=scatter(lambda arm: arm.spec.equation.hurst, "H", AGAINST_GAUSSIAN),
 )
+
+STUDIES = (WELLS, ROUGHNESS)

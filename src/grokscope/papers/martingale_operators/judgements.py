@@ -11,24 +11,25 @@ from typing import Any
 
 import numpy as np
 
-from grokscope.claims.evidence import ArmRuns, Event, Sample
+from grokscope.claims.evidence import Event, Sample
 from grokscope.claims.judgements import (
     Between,
     Dose,
     OfDoses,
+    OfNamedArms,
     Trend,
     settle,
     state_rule,
     untestable,
 )
-from grokscope.claims.verdicts import Estimate, Finding, PerSeed, within
+from grokscope.claims.verdicts import Estimate, Finding, PerSeed, median, within
 from grokscope.papers.martingale_operators.evaluation import DEFINITIONS
 
 RIVALS = re.compile("^(dirac|global|constant|ranked|coarse|oracle|gaussian)_")
 
 
 @dataclass(frozen=True)
-class _Quotient(Between):
+class _Quotient(Between, OfNamedArms):
     """A number of an arm's runs over another, between two bounds."""
 
     arm: str
@@ -42,7 +43,7 @@ class _Quotient(Between):
     def needs(self, sample: Sample) -> Sequence[str]:
         if self.regimes and sample.setting.regime not in self.regimes:
             return []
-        return [name for name in (self.arm, getattr(self, "reference", "")) if name]
+        return super().needs(sample)
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ def say_floor(sample: Sample, *read: tuple[str, str]) -> str:
     for arm, column in read:
         plain = RIVALS.sub("", column)
         if plain in DEFINITIONS and f"floor_{plain}" not in (name for _, name in read):
-            floor = middle(sample.arms[arm], f"floor_{plain}")
+            floor = sample.arms[arm].median(f"floor_{plain}")
             found += [f"{floor:.2g}"] if math.isfinite(floor) else []
     return f"; sampling floor {' and '.join(dict.fromkeys(found))}" if found else ""
 
@@ -133,15 +134,13 @@ class Slope(Between, OfDoses):
 
     def judge(self, sample: Sample) -> Finding:
         names = self.needs(sample)
-        doses = np.log([self.dose(sample.arms[name]) or math.nan for name in names])
         ratios = [sample.values(n, self.column) / sample.values(n, self.over) for n in names]
-        around = doses - doses.mean()
-        slopes = around @ np.log(np.stack(ratios)) / (around @ around)
-        return settle(PerSeed.known(slopes), sample, self.interest, 0.0)
+        numbers = PerSeed.known(self.slopes(sample, np.stack(ratios)))
+        return settle(numbers, sample, self.interest, 0.0)
 
 
 @dataclass(frozen=True)
-class Growth:
+class Growth(OfNamedArms):
     """How much an error grows on a finer grid. Both are told in deviations of the truth on the
     training grid: in two dimensions those of white noise grow, and would hide it."""
 
@@ -158,30 +157,16 @@ class Growth:
             f"{state_rule(*self.interest)}"
         )
 
-    def needs(self, sample: Sample) -> Sequence[str]:
-        return [self.arm]
-
     def judge(self, sample: Sample) -> Finding:
         errors, units = (
             [sample.values(self.arm, f"{column}_{factor}x") for factor in (self.factor, 1)]
             for column in (self.column, "deviation")
         )
         growth = (errors[0] * units[0] - errors[1] * units[1]) / units[1]
-        remark = f"{middle(sample.arms[self.arm], f'{self.column}_1x'):.2g} on the training grid"
+        remark = f"{sample.arms[self.arm].median(f'{self.column}_1x'):.2g} on the training grid"
         return settle(PerSeed.known(growth), sample, self.interest, 0.0, remark)
 
 
 def trend(dose: Dose, dose_name: str, column: str, name: str, **bounds: Any) -> Trend:
     """Does a number of the runs rise or fall with a dose? A run without it does not come last."""
     return Trend(dose, dose_name, Event(column, "err", name), censored=False, **bounds)
-
-
-def middle(arm: ArmRuns, column: str, over: str = "") -> float:
-    """Median over the runs that have the number, or its ratio to another; NaN if there are none."""
-    values = arm.values(column)
-    return median(values / arm.values(over) if over else values)
-
-
-def median(values: np.ndarray) -> float:  # (runs,)
-    known = values[np.isfinite(values)]
-    return float(np.median(known)) if len(known) else math.nan

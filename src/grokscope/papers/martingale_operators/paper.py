@@ -7,18 +7,8 @@ from collections.abc import Callable, Iterator, Mapping
 
 from grokscope.claims.evidence import ArmRuns, Tables
 from grokscope.claims.studies import Answer, Comparison, ScaleName, Study
-from grokscope.papers.martingale_operators import (
-    costs,
-    delay,
-    distances,
-    grids,
-    heads,
-    losses,
-    rank,
-    small_noise,
-)
+from grokscope.papers.martingale_operators import distances, heads, losses
 from grokscope.papers.martingale_operators.evaluation import DEFINITIONS, summarise
-from grokscope.papers.martingale_operators.judgements import middle
 from grokscope.papers.martingale_operators.settings import PROSE
 
 Runs = Mapping[str, Mapping[str, ArmRuns]]
@@ -39,7 +29,7 @@ def read_factors(runs: Runs) -> Rows:
     for regime in distances.CLAIMED:
         if arm := runs[regime].get("diagonal"):
             for prefix, law in laws.items():
-                factors = [middle(arm, f"dirac_{c}", prefix + c) for c in chosen]
+                factors = [arm.median(f"dirac_{c}", prefix + c) for c in chosen]
                 yield (f"{regime}: {law}", *(f"{factor:.3g}" for factor in factors))
 
 
@@ -55,7 +45,7 @@ def read_constant(runs: Runs) -> Rows:
     yield ("", *(f"{rivals[rival][0]}, against {losses[arm]}" for rival, arm in pairs))
     for regime, arms in runs.items():
         if losses.keys() <= arms.keys():
-            ratios = [middle(arms[arm], f"{rival}_bures", "bures") for rival, arm in pairs]
+            ratios = [arms[arm].median(f"{rival}_bures", "bures") for rival, arm in pairs]
             yield (regime, *(f"{ratio:.2g}" for ratio in ratios))
 
 
@@ -64,7 +54,7 @@ def read_correlation(runs: Runs) -> Rows:
     yield ("", *names)
     for regime, arms in runs.items():
         if arms:
-            yield (regime, *(f"{middle(arms[n], 'correlation_error'):.2g}" for n in names))
+            yield (regime, *(f"{arms[n].median('correlation_error'):.2g}" for n in names))
 
 
 def read_gaussian(runs: Runs) -> Rows:
@@ -74,9 +64,9 @@ def read_gaussian(runs: Runs) -> Rows:
     for name, arm in arms.items():
         if not name.startswith(heads.FLOW):
             flow = arms.get(heads.FLOW + name)
-            excess = [middle(each, "excess_w2") if each else math.nan for each in (arm, flow)]
+            excess = [each.median("excess_w2") if each else math.nan for each in (arm, flow)]
             numbers = ("–" if math.isnan(each) else f"{each:.2g}" for each in excess)
-            yield (name, f"{middle(arm, 'kurtosis'):.1f}", *numbers)
+            yield (name, f"{arm.median('kurtosis'):.1f}", *numbers)
 
 
 QUESTIONS: Mapping[str, tuple[Study, Callable[[Runs], Rows]]] = {
@@ -99,20 +89,9 @@ def answer(tables: Mapping[ScaleName, Tables]) -> Iterator[Answer]:
             yield Answer(**PROSE.answers[name], table=Comparison(headings, tuple(rows)))
 
 
+STUDIES = ("distances", "losses", "rank", "heads", "grids", "small_noise", "costs", "delay")
 PAPER = PROSE.paper(
-    studies=(  # in the order of the page
-        distances.STUDY,
-        losses.STUDY,
-        rank.STUDY,
-        heads.WELLS,
-        grids.STUDY,
-        small_noise.STUDY,
-        heads.ROUGHNESS,
-        costs.SPEED,
-        costs.BUDGET,
-        delay.STUDY,
-        distances.SIZES,
-    ),
+    studies=(*PROSE.studies(*STUDIES), distances.SIZES),
     summarise=summarise,
     answer=answer,
 )

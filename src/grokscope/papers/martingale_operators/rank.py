@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import math
 
-from grokscope.claims.evidence import ArmRuns
-from grokscope.claims.judgements import Level
+from grokscope.claims.judgements import Level, field_of
 from grokscope.papers.martingale_operators.evaluation import compare_modes, trace_modes
 from grokscope.papers.martingale_operators.figures import draw_ranks
 from grokscope.papers.martingale_operators.judgements import Ratio, trend
-from grokscope.papers.martingale_operators.settings import ARMS, study
+from grokscope.papers.martingale_operators.settings import FIELDS, study
 
 RANKS = (1, 2, 4, 8, 16)
 COMPARED = {
-    f"{loss}, rank {r}": {**ARMS[loss], "operator.rank": r}
+    f"{loss}, rank {r}": {**FIELDS[loss], "operator.rank": r}
     for loss, ranks in (("moments", RANKS), ("diagonal", (1, 4, 16)))
     for r in ranks
 }
@@ -31,10 +30,7 @@ def compared(
     )
 
 
-def rank_of(arm: ArmRuns) -> float | None:
-    return arm.spec.operator.rank if arm.spec.objective.kind == "moments" else None
-
-
+rank_of = field_of("operator.rank", {"objective.kind": "moments"})
 STUDY = study(
     "rank",
     ["heat"],

@@ -9,7 +9,7 @@ from grokscope.claims.evidence import ArmRuns, Evidence
 from grokscope.claims.judgements import Faster, InverseLaw, Trend
 from grokscope.claims.studies import Setting
 from grokscope.papers.structural_inference import figures
-from grokscope.papers.structural_inference.settings import ORACLE, PROSE, RIGHT, finished, settings
+from grokscope.papers.structural_inference.settings import ORACLE, RIGHT, study
 from grokscope.spec import RunSpec
 
 STRENGTHS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
@@ -53,7 +53,7 @@ def read(evidence: Evidence) -> str:
     """The fitted law in each regime: slope, floor, and from where the floor dominates."""
     sentences = []
     (claim,) = (claim for claim in evidence.study.claims if claim.test is LAW)
-    for regime, sample in finished(evidence):
+    for regime, sample in evidence.finished():
         finding = evidence.findings(claim)[regime]
         said = finding.remark
         if finding.estimate is not None and not math.isnan(finding.estimate.value):
@@ -66,7 +66,7 @@ def read(evidence: Evidence) -> str:
     return " ".join(sentences)
 
 
-STUDY = PROSE.study(
+STUDY = study(
     "acceleration",
     tests={
         "prior accelerates": Faster(arm(1.0), BASELINE, least=1.25),
@@ -74,7 +74,6 @@ STUDY = PROSE.study(
         "inverse law": LAW,
         "inverse law of routing": ROUTING,
     },
-    settings=settings,
     arms=arms,
     draw=figures.draw_acceleration,
     read=read,

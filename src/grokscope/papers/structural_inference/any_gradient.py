@@ -14,8 +14,7 @@ from jax import Array
 from grokscope import parts
 from grokscope.claims.judgements import Faster
 from grokscope.claims.studies import Setting
-from grokscope.papers.structural_inference import figures
-from grokscope.papers.structural_inference.settings import ORACLE, PROSE, only
+from grokscope.papers.structural_inference.settings import ORACLE, only, study
 from grokscope.spec import RunSpec
 
 BASELINE, PRIOR, NOISE, SHUFFLED = "no prior", "oracle", "noise", "shuffled positions"
@@ -61,7 +60,7 @@ def arms(setting: Setting, seed: int) -> dict[str, RunSpec]:
     }
 
 
-STUDY = PROSE.study(
+STUDY = study(
     "any-gradient",
     tests={
         "the direction matters": Faster(PRIOR, (NOISE, SHUFFLED), least=1.25, control=PRIOR),
@@ -70,5 +69,4 @@ STUDY = PROSE.study(
     },
     settings=only(smoke=("noise",)),
     arms=arms,
-    draw=figures.draw_tickets,
 )

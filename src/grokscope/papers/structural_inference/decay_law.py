@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from grokscope.claims.judgements import InverseLaw
+from grokscope.claims.judgements import InverseLaw, field_of
 from grokscope.claims.studies import ScaleName, Setting
-from grokscope.papers.structural_inference import figures
-from grokscope.papers.structural_inference.settings import ORACLE, PROSE, field_of, settings
+from grokscope.papers.structural_inference.settings import ORACLE, settings, study
 from grokscope.spec import RunSpec
 
 DECAYS = {"smoke": (1.0, 3.0), "laptop": (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)}
@@ -16,9 +15,7 @@ REGIMES = ("constant", "bottleneck")  # in noise no run without help groks
 def where(scale: ScaleName) -> list[Setting]:
     if scale not in DECAYS:
         return []
-    found = settings(scale, REGIMES)
-    longer = {"training.epochs": EPOCHS} if scale == "laptop" else {}
-    return [Setting(each.scale, each.regime, each.base.replace(**longer)) for each in found]
+    return settings(scale, REGIMES, {"training.epochs": EPOCHS} if scale == "laptop" else {})
 
 
 def arm(decay: float, prior: bool) -> str:
@@ -36,10 +33,11 @@ def arms(setting: Setting, seed: int) -> dict[str, RunSpec]:
 
 
 def law_with(prior: str) -> InverseLaw:
-    return InverseLaw(field_of("optimiser.weight_decay", prior), symbol="decay")
+    decay = field_of("optimiser.weight_decay", {"prior.kind": prior})
+    return InverseLaw(decay, symbol="decay")
 
 
-STUDY = PROSE.study(
+STUDY = study(
     "decay-law",
     tests={
         "delay is inverse in decay": law_with("none"),
@@ -48,5 +46,4 @@ STUDY = PROSE.study(
     numbers={"EPOCHS": EPOCHS},
     settings=where,
     arms=arms,
-    draw=figures.draw_tickets,
 )

@@ -27,7 +27,7 @@ from grokscope.papers.structural_inference.certificates.checks import (
     inspect_run,
     upper_check,
 )
-from grokscope.papers.structural_inference.settings import ORACLE, PROSE, finished, only
+from grokscope.papers.structural_inference.settings import ORACLE, PROSE, only, study
 from grokscope.spec import RunSpec
 from grokscope.store import Run, Store
 
@@ -97,7 +97,7 @@ def summarise_ratios(
 def read(evidence: Evidence) -> str:
     """How far gradient, bound and sharp bound fall, in runs without a prior."""
     parts = []
-    for regime, sample in finished(evidence, BASELINE):
+    for regime, sample in evidence.finished(BASELINE):
         falls = [sample.arms[BASELINE].values(f"{name}_fall") for name in FALLING]
         if np.isfinite(falls).all():
             means = [PerSeed.known(fall).estimate(ERROR) for fall in falls]
@@ -114,7 +114,7 @@ def explains(column: str) -> Level:
     return Level(BASELINE, column, "share of the fall", low=0.5, absent=NO_FALL)
 
 
-STUDY = PROSE.study(
+STUDY = study(
     "explaining-away",
     tests={
         "always below the bound": Everywhere(

@@ -10,9 +10,8 @@ from grokscope.papers.structural_inference.settings import (
     PROSE,
     RIGHT,
     changing,
-    finished,
     most,
-    settings,
+    study,
 )
 
 BASELINE = "no prior"
@@ -33,7 +32,7 @@ def contracts(arm: str, absent: str) -> Level:
 def read(evidence: Evidence) -> str:
     """Was there anything to wait for? Counts the runs whose attention was right at memorisation."""
     early = {}
-    for regime, sample in finished(evidence):
+    for regime, sample in evidence.finished():
         runs = sample.arms[BASELINE]
         # No number, since it never was right: not early.
         early[regime] = runs.values("structured") <= runs.values("memorised")
@@ -45,7 +44,7 @@ def read(evidence: Evidence) -> str:
     return " ".join([words["says"].format(found=found), *[words["early"]] * some])
 
 
-STUDY = PROSE.study(
+STUDY = study(
     "four-phases",
     tests={
         "gradient starves": starves(BASELINE, NO_PLATEAU),
@@ -62,7 +61,6 @@ STUDY = PROSE.study(
         ),
         "four phases": most(BASELINE, event=Event("four_phases", "show all four phases")),
     },
-    settings=settings,
     arms=changing({BASELINE: None}),
     draw=figures.draw_phases,
     read=read,

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from grokscope.claims.judgements import Faster, Level
-from grokscope.papers.structural_inference import figures
 from grokscope.papers.structural_inference.settings import (
     ORACLE,
-    PROSE,
     Changes,
     changing,
     most,
     only,
+    study,
 )
 from grokscope.store import Run
 
@@ -41,7 +40,7 @@ def summarise(run: Run) -> Mapping[str, float | None]:
     return {"delay": grokked / memorised}
 
 
-STUDY = PROSE.study(
+STUDY = study(
     "frozen-attention",
     tests={
         "MLP alone generalises": most(TRUTH),
@@ -54,6 +53,5 @@ STUDY = PROSE.study(
     },
     settings=only(),
     arms=changing(ARMS),
-    draw=figures.draw_tickets,
     summarise=summarise,
 )

@@ -20,7 +20,7 @@ from grokscope.measures.attention import weakest_weight
 from grokscope.models import minimal, shape_of
 from grokscope.papers.structural_inference import figures
 from grokscope.papers.structural_inference.quantities import STRUCTURED
-from grokscope.papers.structural_inference.settings import ORACLE, PROSE, finished, most, on_laptop
+from grokscope.papers.structural_inference.settings import ORACLE, PROSE, most, on_laptop, study
 from grokscope.spec import RunSpec
 from grokscope.store import Run
 from grokscope.tasks import build_task
@@ -101,7 +101,7 @@ def _attend(
 
 def read(evidence: Evidence) -> str:
     """How often each condition goes with each outcome, and how well each number separates."""
-    found = list(finished(evidence, *(arm(r, share) for r, share in CASES)))
+    found = evidence.finished(*(arm(r, share) for r, share in CASES))
     if not found:
         return ""
     chosen = [one for one in found[0][1].arms.values() if alone(one)]
@@ -121,7 +121,7 @@ def read(evidence: Evidence) -> str:
     return " ".join([text, *[words["areas"].format(areas=", ".join(areas))] * bool(areas)])
 
 
-STUDY = PROSE.study(
+STUDY = study(
     "heads",
     tests={
         "heads share the work": most(

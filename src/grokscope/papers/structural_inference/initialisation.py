@@ -11,10 +11,7 @@ from grokscope.papers.structural_inference.settings import settings
 
 def initialised(scale: ScaleName) -> list[Setting]:
     """The same regimes at laptop scale, from the weights that PyTorch's layers draw."""
-    return [
-        replace(setting, base=setting.base.replace(**{"model.init": "pytorch"}))
-        for setting in (settings(scale) if scale == "laptop" else [])
-    ]
+    return settings(scale, changes={"model.init": "pytorch"}) if scale == "laptop" else []
 
 
 def again(study: Study) -> Study:

@@ -7,26 +7,13 @@ from grokscope.claims.judgements import Level
 from grokscope.claims.studies import Setting
 from grokscope.papers.structural_inference import figures
 from grokscope.papers.structural_inference.figures import COLUMN
-from grokscope.papers.structural_inference.settings import (
-    ORACLE,
-    PROSE,
-    finished,
-    on_laptop,
-    within,
-)
+from grokscope.papers.structural_inference.settings import FIELDS, ORACLE, on_laptop, study
 from grokscope.spec import RunSpec
 from grokscope.store import Run
 
-TRAINED = 6
+SETTINGS = {name: FIELDS[name] for name in ("rotary positions", "no positions")}
+TRAINED = FIELDS["no positions"]["task.length"]
 LENGTHS = (7, 8, 10, 12, 16)
-SETTINGS = {
-    name: {
-        **within("task", length=TRAINED, positions="random"),
-        **within("model", kind="transformer", positions=encoding),
-        "training.epochs": 2000,
-    }
-    for encoding, name in (("rotary", "rotary positions"), ("none", "no positions"))
-}
 BASELINE, PRIOR = "no prior", "prior"
 KEPT = "share of the accuracy that is kept"
 TOO_LITTLE = "have not generalised at the trained length"
@@ -56,7 +43,7 @@ def summarise(run: Run) -> dict[str, float | None]:
 def read(evidence: Evidence) -> str:
     """Mean accuracy at the longest length, arm by arm."""
     parts = []
-    for regime, sample in finished(evidence):
+    for regime, sample in evidence.finished():
         found = ", ".join(
             f"{100 * arm.values(column(TRAINED)).mean():.0f} % at length {TRAINED} and "
             f"{100 * arm.values(column(LENGTHS[-1])).mean():.0f} % at {LENGTHS[-1]} ({name})"
@@ -66,7 +53,7 @@ def read(evidence: Evidence) -> str:
     return " ".join(parts)
 
 
-STUDY = PROSE.study(
+STUDY = study(
     "lengths",
     tests={
         "prior keeps length": Level(PRIOR, "kept", KEPT, low=0.05, reference=BASELINE, ceiling=1.0),

@@ -16,9 +16,9 @@ from grokscope.papers.structural_inference.settings import (
     SHELL,
     Changes,
     few,
-    finished,
     most,
     only,
+    study,
 )
 from grokscope.spec import RunSpec
 
@@ -66,7 +66,7 @@ def read(evidence: Evidence) -> str:
     """Is it the norm of the MLP, or decay on the other weights? In the regimes that can tell."""
     parts, clear = [], True
     names = [arm(norm, "oracle") for norm in (MATCHED, INSIDE, OUTSIDE)]
-    for regime, sample in finished(evidence, *names):
+    for regime, sample in evidence.finished(*names):
         n = min(len(sample.arms[name].rows) for name in names)  # one may have been asked for more
         times = [sample.arms[name].times()[:n] for name in names]
         matched, inside, outside = (int(np.isfinite(each).sum()) for each in times)
@@ -82,7 +82,7 @@ def read(evidence: Evidence) -> str:
     return " ".join([words["says"].format(found="; ".join(parts)), *[words["clear"]] * clear])
 
 
-STUDY = PROSE.study(
+STUDY = study(
     "norm-and-structure",
     tests={
         "decay and structure suffice": most(arm(DECAY, "oracle")),

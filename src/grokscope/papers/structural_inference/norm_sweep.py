@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from grokscope.claims.judgements import ShareAtBest
+from grokscope.claims.judgements import ShareAtBest, field_of
 from grokscope.claims.studies import Setting
 from grokscope.papers.structural_inference import figures
-from grokscope.papers.structural_inference.settings import PRIORS, PROSE, field_of, only
+from grokscope.papers.structural_inference.settings import PRIORS, only, study
 from grokscope.spec import RunSpec
 
 # The norm in runs that generalise with decay on every weight is 30 at laptop scale: a shell found
@@ -30,9 +30,9 @@ def arms(setting: Setting, seed: int) -> dict[str, RunSpec]:
 
 
 # Among the arms with the oracle's prior the shell is looked for.
-HELD_AT = field_of("interventions.mlp_norm", "oracle")
+HELD_AT = field_of("interventions.mlp_norm", {"prior.kind": "oracle"})
 
-STUDY = PROSE.study(
+STUDY = study(
     "norm-sweep",
     tests={
         "a shell suffices": ShareAtBest(HELD_AT, "norm", "most"),

@@ -18,7 +18,7 @@ from grokscope.claims.studies import Setting
 from grokscope.papers.structural_inference import figures, theory
 from grokscope.papers.structural_inference.four_phases import contracts
 from grokscope.papers.structural_inference.quantities import Curve, Outcome, plateau_rows, scalars
-from grokscope.papers.structural_inference.settings import PROSE, only, within
+from grokscope.papers.structural_inference.settings import PROSE, only, study, within
 from grokscope.spec import RunSpec
 from grokscope.store import Run
 
@@ -100,7 +100,7 @@ def read(evidence: Evidence) -> str:
     return " ".join(sentences)
 
 
-STUDY = PROSE.study(
+STUDY = study(
     "optimisers",
     tests={
         **{

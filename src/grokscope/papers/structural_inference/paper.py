@@ -6,17 +6,14 @@ from grokscope.papers.structural_inference import initialisation, theory_page
 from grokscope.papers.structural_inference.quantities import summarise
 from grokscope.papers.structural_inference.settings import PROSE
 
-# In the order of the page: the main figures, the appendix, its assumptions, and what was asked
-# after a review of the first answers.
-MAIN = ("four_phases", "norm_structure", "acceleration", "tickets", "regime_map")
-APPENDIX = (
+STUDIES = (
+    *("four_phases", "norm_structure", "acceleration", "tickets", "regime_map"),
     *("explaining_away", "priors", "random_positions", "lengths", "width", "heads", "tasks"),
     *("frozen_attention", "optimisers", "streams"),
     *("norm_sweep", "decay_law", "threshold", "any_gradient"),
 )
-
 PAPER = PROSE.paper(
-    studies=(*PROSE.studies(*MAIN, *APPENDIX), *initialisation.STUDIES),
+    studies=(*PROSE.studies(*STUDIES), *initialisation.STUDIES),
     summarise=summarise,
     annexes=(theory_page.ANNEX,),
 )

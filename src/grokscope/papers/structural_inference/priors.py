@@ -7,7 +7,6 @@ teacher of another modulus, because it groks by itself.
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -15,11 +14,11 @@ import numpy as np
 from grokscope.claims.evidence import Evidence, Sample
 from grokscope.claims.judgements import Faster, GainKept
 from grokscope.claims.studies import Setting
-from grokscope.claims.verdicts import median_time
+from grokscope.claims.verdicts import median_time, state_time
 from grokscope.measures.attention import structural_divergence
 from grokscope.papers.structural_inference import figures
 from grokscope.papers.structural_inference.figures import TEACHING
-from grokscope.papers.structural_inference.settings import PROSE, only, settings, within
+from grokscope.papers.structural_inference.settings import PROSE, only, settings, study, within
 from grokscope.problems.targets import find_targets
 from grokscope.spec import RunSpec
 from grokscope.store import Run, Store
@@ -153,8 +152,7 @@ def _describe_late(sample: Sample) -> list[str]:
         if arm.sound:
             start = arm.spec.prior.start
             middle = median_time(arm.times()) - start
-            wait = f"{middle:,.0f}" if math.isfinite(middle) else "never"
-            waits.append(f"{wait} (from {start:,})")
+            waits.append(f"{state_time(middle)} (from {start:,})")
     return waits
 
 
@@ -166,7 +164,7 @@ def keeps(arm: str, least: float = 0.5) -> GainKept:
     return GainKept(arm, PRIOR, BASELINE, least)
 
 
-STUDY = PROSE.study(
+STUDY = study(
     "priors",
     tests={
         "entropy beats decay": beats_decay(undirected("entropy", JUDGED)),

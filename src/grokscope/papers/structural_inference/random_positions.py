@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from grokscope.claims.judgements import Faster
-from grokscope.papers.structural_inference import figures
-from grokscope.papers.structural_inference.settings import ORACLE, PROSE, changing, on_laptop
+from grokscope.papers.structural_inference.settings import (
+    FIELDS,
+    ORACLE,
+    changing,
+    on_laptop,
+    study,
+)
 
-PLACES = {"task.length": 6, "task.positions": "random"}
-SETTINGS = {
-    "one distractor token": {**PLACES, "task.alphabet": 1},
-    "43 distractor tokens": {**PLACES, "task.alphabet": 43, "task.distractors": "own"},
-}
+SETTINGS = {name: FIELDS[name] for name in ("one distractor token", "43 distractor tokens")}
 BASELINE, PRIOR, FROZEN = "no prior", "prior", "attention fixed"
 FIXED = {"interventions.frozen_attention": "oracle"}
 
-STUDY = PROSE.study(
+STUDY = study(
     "random-positions",
     tests={
         "prior accelerates": Faster(PRIOR, BASELINE, least=1.25),
@@ -23,5 +24,4 @@ STUDY = PROSE.study(
     },
     settings=on_laptop(SETTINGS),
     arms=changing({BASELINE: None, PRIOR: ORACLE, FROZEN: FIXED}),
-    draw=figures.draw_tickets,
 )

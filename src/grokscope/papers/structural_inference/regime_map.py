@@ -11,14 +11,10 @@ from grokscope.claims.judgements import Dose, Trend
 from grokscope.claims.studies import ScaleName, Setting
 from grokscope.claims.verdicts import median_time
 from grokscope.papers.structural_inference import figures
-from grokscope.papers.structural_inference.settings import ORACLE, PROSE, base, median_epoch
+from grokscope.papers.structural_inference.settings import ORACLE, base, median_epoch, study
 from grokscope.spec import RunSpec
 
-ALPHABETS: dict[ScaleName, tuple[int, ...]] = {
-    "smoke": (1, 29),
-    "laptop": (1, 4, 6, 8, 12, 43),
-    "paper": (),
-}
+ALPHABETS = {"smoke": (1, 29), "laptop": (1, 4, 6, 8, 12, 43)}
 STRENGTHS = {"smoke": (1.0,), "laptop": (0.03, 0.1, 0.3, 1.0)}
 DECAYS = {"smoke": (), "laptop": (0.3, 3.0)}
 REGIME = "map"
@@ -27,7 +23,7 @@ STARVATION = Event("starved", "starve", "epochs of starvation")
 
 
 def where(scale: ScaleName) -> Sequence[Setting]:
-    return [Setting(scale, REGIME, base(scale))] if ALPHABETS[scale] else []
+    return [Setting(scale, REGIME, base(scale))] if scale in ALPHABETS else []
 
 
 def arm(alphabet: int, strength: float = 0.0, decay: float = 1.0) -> str:
@@ -72,7 +68,7 @@ def read(evidence: Evidence) -> str:
     return "Median grok epochs, strength 1: " + "; ".join(parts) + "." if parts else ""
 
 
-STUDY = PROSE.study(
+STUDY = study(
     "map",
     tests={
         "delay grows with noise": Trend(ALONE, TOKENS, low=0.3),

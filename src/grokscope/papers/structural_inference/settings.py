@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from operator import attrgetter
 from typing import Any
 
 import numpy as np
 
-from grokscope.claims.evidence import GROKKING, ArmRuns, Event, Evidence, Sample
-from grokscope.claims.judgements import Dose, Share
-from grokscope.claims.prose import Prose
-from grokscope.claims.studies import ScaleName, Setting
-from grokscope.claims.verdicts import median_time
+from grokscope.claims.evidence import GROKKING, ArmRuns, Event
+from grokscope.claims.judgements import Share
+from grokscope.claims.prose import Prose, read_settings
+from grokscope.claims.studies import ScaleName, Setting, name_settings
+from grokscope.claims.verdicts import median_time, state_time
+from grokscope.papers.structural_inference import figures
 from grokscope.spec import RunSpec, find_recipe
 
 PROSE = Prose.read(__package__)
+FIELDS = read_settings(__package__)
 REGIMES = tuple(PROSE.paper_words["regimes"])
 
 # Alphabet of the distractors in each regime. Paper scale has no full noise: trial runs without a
@@ -50,19 +50,18 @@ def within(section: str, **fields: Any) -> dict[str, Any]:
 
 def base(scale: ScaleName) -> RunSpec:
     """The paper's set-up, or the same made small."""
-    if scale != "laptop":
-        return find_recipe(scale)
-    task = within("task", modulus=43, train_fraction=0.6)
-    return RunSpec().replace(**task, **{"optimiser.lr": 2e-3, "training.epochs": 5000})
+    return RunSpec().replace(**FIELDS["laptop"]) if scale == "laptop" else find_recipe(scale)
 
 
-def settings(scale: ScaleName, regimes: Sequence[str] = REGIMES) -> list[Setting]:
-    """Those of the named regimes that the scale has."""
-    alphabets = ALPHABETS[scale]
+def settings(
+    scale: ScaleName, regimes: Sequence[str] = REGIMES, changes: Changes | None = None
+) -> list[Setting]:
+    """Those of the named regimes that the scale has, with something changed."""
+    common = base(scale).replace(**(changes or {}))
     return [
-        Setting(scale, name, base(scale).replace(**{"task.alphabet": alphabets[name]}))
-        for name in regimes
-        if name in alphabets
+        Setting(scale, name, common.replace(**{"task.alphabet": alphabet}))
+        for name, alphabet in ALPHABETS[scale].items()
+        if name in regimes
     ]
 
 
@@ -73,12 +72,7 @@ def only(
     return lambda scale: settings(scale, {"smoke": smoke, "laptop": laptop, "paper": paper}[scale])
 
 
-def on_laptop(settings: Mapping[str, Changes]) -> Callable[[ScaleName], list[Setting]]:
-    """Settings at laptop scale, by name: what differs from `base`."""
-    return lambda scale: [
-        Setting(scale, name, base(scale).replace(**changes))
-        for name, changes in (settings if scale == "laptop" else {}).items()
-    ]
+on_laptop = partial(name_settings, base)
 
 
 def changing(arms: Mapping[str, Changes | None]) -> Callable[[Setting, int], dict[str, RunSpec]]:
@@ -89,22 +83,8 @@ def changing(arms: Mapping[str, Changes | None]) -> Callable[[Setting, int], dic
     }
 
 
-def field_of(path: str, prior: str) -> Dose:
-    """A field of the specs of the arms with this prior; None for the others."""
-    read = attrgetter(path)
-    return lambda arm: float(read(arm.spec)) if arm.spec.prior.kind == prior else None
-
-
-def finished(evidence: Evidence, *names: str) -> Iterator[tuple[str, Sample]]:
-    """The regimes in which every run of the named arms (or of all) has finished."""
-    for regime, sample in evidence.samples.items():
-        if all(name in sample.arms and sample.arms[name].sound for name in names or sample.arms):
-            yield regime, sample
-
-
 def median_epoch(arm: ArmRuns, event: Event = GROKKING) -> str:
-    middle = median_time(arm.times(event))
-    return "never" if math.isinf(middle) else f"{middle:,.0f}"
+    return state_time(median_time(arm.times(event)))
 
 
 def _state_accuracy(arm: ArmRuns) -> str:
@@ -117,5 +97,7 @@ def _state_accuracy(arm: ArmRuns) -> str:
     return text
 
 
+# Unless they say otherwise, studies have all regimes and a figure of grok epochs.
+study = partial(PROSE.study, settings=settings, draw=figures.draw_tickets)
 most = partial(Share, expected="most", detail=_state_accuracy)
 few = partial(Share, expected="few", detail=_state_accuracy)

@@ -22,40 +22,23 @@ from grokscope.papers.structural_inference.explaining_away import SNAPSHOTS, ins
 from grokscope.papers.structural_inference.four_phases import starves
 from grokscope.papers.structural_inference.quantities import STRUCTURED
 from grokscope.papers.structural_inference.settings import (
+    FIELDS,
     MEMORISED,
     ORACLE,
     PROSE,
-    Changes,
-    finished,
     median_epoch,
     most,
     on_laptop,
-    within,
+    study,
 )
 from grokscope.spec import RunSpec
 from grokscope.store import Run
 
 NONE, PRIOR = "no prior", "oracle"
 ADDITION = "addition"
-UNUSED = RunSpec().task.modulus  # as the alphabet of parities is
 # Addition modulo 43 where routing is the bottleneck, and what differs from it.
 USUAL = {"task.alphabet": 6, "training.snapshots": SNAPSHOTS}
-OTHERS: dict[str, Changes] = {
-    ADDITION: {},
-    "multiplication": {"task.kind": "multiplication"},
-    "three operands": {
-        **within("task", operands=3, modulus=17, train_fraction=0.4),
-        "training.epochs": 4000,
-    },
-    "parity": {
-        **within("task", kind="parity", operands=3, examples=1000, train_fraction=0.5),
-        **within("task", modulus=UNUSED, alphabet=1),
-    },
-    "permutations": {
-        **within("task", kind="permutation", examples=7200, train_fraction=0.8, modulus=UNUSED),
-        "training.epochs": 1200,
-    },
-}
+TASKS = (ADDITION, "multiplication", "three operands", "parity", "permutations")
 
 
 def arms(setting: Setting, seed: int) -> dict[str, RunSpec]:
@@ -80,7 +63,7 @@ def summarise(run: Run) -> dict[str, float | None]:
 
 def read(evidence: Evidence) -> str:
     """Each task in a sentence: memorised, misled, grokked."""
-    return " ".join(_describe(task, sample) for task, sample in finished(evidence))
+    return " ".join(_describe(task, sample) for task, sample in evidence.finished())
 
 
 def _describe(task: str, sample: Sample) -> str:
@@ -119,7 +102,7 @@ class FasterWhereMisled(Faster):
         return super().judge(sample)
 
 
-STUDY = PROSE.study(
+STUDY = study(
     "tasks",
     tests={
         "gradient within its bound": Everywhere(
@@ -132,7 +115,7 @@ STUDY = PROSE.study(
         "tasks are memorised": most(NONE, event=MEMORISED),
     },
     numbers={"SNAPSHOTS": SNAPSHOTS},
-    settings=on_laptop({name: {**USUAL, **changes} for name, changes in OTHERS.items()}),
+    settings=on_laptop({name: {**USUAL, **FIELDS[name]} for name in TASKS}),
     arms=arms,
     draw=figures.draw_tasks,
     read=read,

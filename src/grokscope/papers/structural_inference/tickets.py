@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 from grokscope.claims.judgements import Faster
-from grokscope.claims.studies import ScaleName, Setting
-from grokscope.papers.structural_inference import figures
-from grokscope.papers.structural_inference.settings import ORACLE, PROSE, Changes, only, within
+from grokscope.claims.studies import Setting
+from grokscope.papers.structural_inference.settings import ORACLE, Changes, only, study, within
 from grokscope.spec import RunSpec
 
 KEEP = 0.4
-SPARSITIES: dict[ScaleName, tuple[float, ...]] = {
-    "smoke": (),
-    "laptop": (0.7, 0.2, 0.1),
-    "paper": (),
-}
+SPARSITIES = (0.7, 0.2, 0.1)
 
 DENSE = "dense"
 BAYESIAN = "Bayesian ticket"
@@ -52,15 +47,14 @@ def arms(setting: Setting, seed: int) -> dict[str, RunSpec]:
     if setting.scale == "laptop":
         # Other weights, the same data: the mask must work without the weights it was found with.
         result[TRANSFERRED] = masked("magnitude", {"seed": seed + 100, "task.seed": seed})
-    for keep in SPARSITIES[setting.scale]:
-        result[sparsity_arm(keep)] = masked("magnitude", keep=keep)
+        result |= {sparsity_arm(keep): masked("magnitude", keep=keep) for keep in SPARSITIES}
     if setting.regime == "noise":
         # No run without help groks here, so there is no winning ticket to dissect.
         result = {name: result[name] for name in (DENSE, BAYESIAN, LOTTERY, TICKET)}
     return result
 
 
-STUDY = PROSE.study(
+STUDY = study(
     "tickets",
     tests={
         "Bayesian matches lottery": Faster(BAYESIAN, LOTTERY, least=0.9, control=DENSE),
@@ -72,5 +66,4 @@ STUDY = PROSE.study(
     },
     settings=only(smoke=("constant",), paper=("bottleneck",)),
     arms=arms,
-    draw=figures.draw_tickets,
 )

@@ -11,17 +11,16 @@ import jax.numpy as jnp
 import numpy as np
 
 from grokscope.claims.evidence import Event, Evidence
-from grokscope.claims.judgements import Everywhere, Faster, Trend
+from grokscope.claims.judgements import Everywhere, Faster, Trend, field_of
 from grokscope.claims.studies import Setting
 from grokscope.models import minimal, shape_of
 from grokscope.papers.structural_inference import figures
 from grokscope.papers.structural_inference.certificates.checks import IDENTITY
 from grokscope.papers.structural_inference.settings import (
     ORACLE,
-    PROSE,
-    field_of,
     median_epoch,
     only,
+    study,
 )
 from grokscope.spec import RunSpec
 from grokscope.store import Run
@@ -30,7 +29,7 @@ from grokscope.tasks import build_task
 Forward = Callable[[minimal.Params, jax.Array, minimal.Shape], minimal.Forward]
 WIDTHS = (16, 32, 64, 128, 256)
 BY_WIDTH = "the width d"
-ALONE, HELPED = field_of("model.width", "none"), field_of("model.width", "oracle")
+ALONE, HELPED = (field_of("model.width", {"prior.kind": prior}) for prior in ("none", "oracle"))
 ROUTING = Event("structured", "route", "epoch from which attention is right")
 
 
@@ -107,7 +106,7 @@ def read(evidence: Evidence) -> str:
     return " ".join([head, *sentences]) if sentences else ""
 
 
-STUDY = PROSE.study(
+STUDY = study(
     "width",
     tests={
         "wider routes earlier": Trend(ALONE, BY_WIDTH, ROUTING, high=-0.3),
