@@ -127,7 +127,7 @@ def plot(
     when each run grokked (or another event, or where a measure ended) against a field of the spec,
     `plot(runs, "map", x=..., y=...)` over two of them. `log` names axes: `log="x"`.
     """
-    from grokscope.draw.charts import FIGURES, KINDS, draw_figure
+    from grokscope.draw.charts import FIGURES, KINDS, Look, draw_figure
     from grokscope.draw.sweeps import draw_sweep
     from grokscope.pages.reading import group_runs
 
@@ -140,7 +140,5 @@ def plot(
     draw_offline()
     measure, x, y = (name.replace("-", "_") for name in (measure, x, y))
     arms = group_runs([runs] if isinstance(runs, Run) else runs)
-    look: dict[str, Any] = {"title": title, "width": width, "height": height}
-    if kind in FIGURES:
-        return draw_figure(kind, arms, measure, tuple(log), **look)
-    return draw_sweep(arms, x, y, measure, tuple(log), **look)
+    look = Look(measure, tuple(log), title, width, height)
+    return draw_figure(kind, arms, look) if kind in FIGURES else draw_sweep(arms, x, y, look)

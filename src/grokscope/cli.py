@@ -16,6 +16,7 @@ import tyro
 
 from grokscope import interrupts, management
 from grokscope import options as known
+from grokscope.demo import run_demo
 from grokscope.errors import GrokscopeError, SpecError, plain, suggest
 from grokscope.spec import RunSpec, explain_idle, field_type, flatten, load_source, sweep, to_dict
 from grokscope.spec.reading import parse_sweep
@@ -207,12 +208,6 @@ def _executor(text: str) -> Executor | None:
     return parse_executor(text) if text else None
 
 
-def do_demo(options: known.Demo) -> int:
-    from grokscope.demo import run_demo
-
-    return run_demo(options.store, options.page, options.quiet)
-
-
 def do_fork(options: known.Fork) -> int:
     from grokscope.engine import fork_spec
 
@@ -347,7 +342,7 @@ def do_verify(options: known.Verify) -> int:
 
 
 COMMANDS: dict[str, tuple[type, Callable[[Any], int]]] = {
-    "demo": (known.Demo, do_demo),
+    "demo": (known.Demo, run_demo),
     "train": (known.Train, do_train),
     "fork": (known.Fork, do_fork),
     "lab": (known.Lab, do_lab),

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
+from grokscope.options import Demo
 from grokscope.spec import RunSpec
 from grokscope.store import Store
 from grokscope.terminal import OutcomeTable, Watch, phase_table, say
@@ -18,20 +17,12 @@ INTRODUCTION = (
 
 def demo_specs() -> dict[str, RunSpec]:
     """The two runs, by name."""
-    base = RunSpec().replace(
-        **{
-            "task.modulus": 43,
-            "task.train_fraction": 0.6,
-            "task.alphabet": 6,
-            "optimiser.lr": 2e-3,
-            "training.epochs": 5500,
-            "seed": 1,
-        }
-    )
-    return {"no prior": base, "structural prior": base.replace(**{"prior.kind": "oracle"})}
+    task = {"modulus": 43, "train_fraction": 0.6, "alphabet": 6}
+    base = RunSpec().replace(task=task, optimiser={"lr": 2e-3}, training={"epochs": 5500}, seed=1)
+    return {"no prior": base, "structural prior": base.replace(prior={"kind": "oracle"})}
 
 
-def run_demo(store: Path | None, page: Path, quiet: bool) -> int:
+def run_demo(options: Demo) -> int:
     """Train both, print the table, write the page."""
     from grokscope.engine.planning import train
     from grokscope.pages.reading import read_arm
@@ -39,12 +30,13 @@ def run_demo(store: Path | None, page: Path, quiet: bool) -> int:
 
     specs = demo_specs()
     names = {spec.id: name for name, spec in specs.items()}
-    with Watch(list(specs.values()), names, quiet) as watch:
-        runs = train(specs.values(), Store(store), processes=len(specs), sinks=watch)
+    with Watch(list(specs.values()), names, options.quiet) as watch:
+        runs = train(specs.values(), Store(options.store), processes=len(specs), sinks=watch)
     arms = [read_arm(names[run.id], [run]) for run in runs]
-    write_page(page, arms, title="Two transformers, one prior", introduction=INTRODUCTION)
-    if not quiet:
-        say(OutcomeTable(runs, names), "", phase_table(runs, names), "", f"The page: {page}")
-        where = f" --store {store}" if store else ""
+    write_page(options.page, arms, title="Two transformers, one prior", introduction=INTRODUCTION)
+    if not options.quiet:
+        page = f"The page: {options.page}"
+        say(OutcomeTable(runs, names), "", phase_table(runs, names), "", page)
+        where = f" --store {options.store}" if options.store else ""
         say(f"Watch runs live and start your own: grokscope lab{where}")
     return 4 if any(run.status == "failed" for run in runs) else 0

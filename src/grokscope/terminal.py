@@ -23,6 +23,7 @@ from grokscope.draw.words import (
     cell,
     clock,
     count,
+    list_varying,
     state_event,
     state_phase,
     state_plateau,
@@ -200,16 +201,12 @@ class Watch:
 
     def _tell(self, event: Event) -> None:
         now = time.monotonic()
-        if event.kind == "advanced" and now - self.last_line < PLAIN_SECONDS:
-            return
-        if self.many:
-            if now - self.last_line >= PLAIN_SECONDS:
-                self.last_line = now
-                self.console.print(self._summary(now), highlight=False, soft_wrap=True)
+        if now - self.last_line < PLAIN_SECONDS and (self.many or event.kind == "advanced"):
             return
         self.last_line = now
-        text = f"{event.run} {event.kind} at epoch {event.epoch} of {event.epochs}"
-        self.console.print(f"{text}  {state_of(event)}".rstrip(), highlight=False, soft_wrap=True)
+        place = f"{event.run} {event.kind} at epoch {event.epoch} of {event.epochs}"
+        text = self._summary(now) if self.many else f"{place}  {state_of(event)}".rstrip()
+        self.console.print(text, highlight=False, soft_wrap=True)
 
 
 def state_of(event: Event, most: int | None = None) -> str:
@@ -358,17 +355,14 @@ def _differing(specs: Sequence[Spec], always: Sequence[str] = ()) -> dict[str, l
     it. A field without effect is a dash."""
     flat = [spec.effective() for spec in specs]
     known = dict.fromkeys(name for one in flat for name in one)
-    varied = []
-    for name in known:
-        values = {repr(one[name]) for one in flat if one.get(name) is not None}
-        if (name in always or len(values) > 1) and not name.endswith("fingerprint"):
-            varied.append(name)
+    shown = {name for name in (*always, *list_varying(flat)) if not name.endswith("fingerprint")}
     last = Counter(name.rpartition(".")[2] for name in known)
     return {
         end if last[end := name.rpartition(".")[2]] == 1 else name: [
             cell(one.get(name)) for one in flat
         ]
-        for name in varied
+        for name in known
+        if name in shown
     }
 
 
@@ -391,9 +385,8 @@ def show_run(run: Run) -> list[RenderableType]:
     outcome = _outcome(run)
     heading = Text.assemble((run.id, "bold"), f"  {outcome.get('status') or _unfinished(run)}")
     said = run.annotation
-    words = [said.name, *(f"#{tag}" for tag in said.tags), said.note]
-    parts: list[RenderableType] = [heading, " ".join(filter(None, words)), describe(run.about), ""]
-    parts = [part for part in parts if part or part is parts[-1]]
+    words = " ".join(filter(None, [said.name, *(f"#{tag}" for tag in said.tags), said.note]))
+    parts: list[RenderableType] = [heading, words, describe(run.about), ""]
     if not outcome:
         rows = run.curve
         last = f"{run.about.unit} {rows['epoch'][-1]}"

@@ -20,6 +20,7 @@ import inspect
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal
@@ -73,12 +74,11 @@ class Recorder(TorchFunctionMode):
         self._cleanup = contextlib.ExitStack()
 
     def __enter__(self) -> Recorder:
-        before = hooks.register_module_forward_pre_hook(self._push)
+        own = self.model.register_forward_pre_hook(self._note_inputs, with_kwargs=True)
+        self._cleanup.enter_context(own)
+        self._cleanup.enter_context(hooks.register_module_forward_pre_hook(self._push))
         after = hooks.register_module_forward_hook(self._pop, always_call=True)
-        given = self.model.register_forward_pre_hook(self._note_inputs, with_kwargs=True)
-        self._cleanup.callback(given.remove)
-        self._cleanup.callback(before.remove)
-        self._cleanup.callback(after.remove)
+        self._cleanup.enter_context(after)
         if self.read is not None:
             self._hook(self.read)
         else:
@@ -153,6 +153,10 @@ class Recorder(TorchFunctionMode):
             self._product(func, [*args, *kwargs.values()])
         return result
 
+    def _through(self) -> AbstractContextManager[Any]:
+        """Within, nothing is recorded: a kernel may go through another door."""
+        return mock.patch.object(self, "_inside", True)
+
     def _attend(self, layer: Layer, call: Call, own: Callable[..., Tensor]) -> Tensor | None:
         """Record a call; returns its new output (B, H, T, d) if it is made explicit. `own(value,
         kind)` is the model's own computation without dropout, of numbers of that kind."""
@@ -161,16 +165,13 @@ class Recorder(TorchFunctionMode):
             layer.call, layer.own = call, own
         if self.mode != "explicit" or not self._is_chosen(layer):
             return None
-        self._inside = True  # a kernel may go through another door
-        try:
+        with self._through():
             rows = self.rows(layer)
             output = calls.prove(call, own, rows, layer.path)
             layer.scores, layer.rows = call.scores(rows), rows
             weights = self._make_explicit(layer, calls.normalise(layer.scores))
             mixed = call.mix(weights)
             return mixed.to(output.dtype) if rows is None else put_rows(output, rows, mixed)
-        finally:
-            self._inside = False
 
     def _sdpa(self, *args: Any, **kwargs: Any) -> Tensor:
         given = dict(zip(calls.POSITIONAL, args, strict=False)) | kwargs
@@ -194,13 +195,11 @@ class Recorder(TorchFunctionMode):
         bound = inspect.signature(MULTIHEAD).bind(*args, **kwargs)
         bound.apply_defaults()
         given = dict(bound.arguments)
-        if not given["need_weights"]:
-            with mock.patch.object(F, "scaled_dot_product_attention", self._sdpa):
-                return MULTIHEAD(**given)
-        quiet = given | {"need_weights": False, "training": False, "dropout_p": 0.0}
+        asked = given["need_weights"]
+        quiet = {"need_weights": False, "training": False, "dropout_p": 0.0} if asked else {}
         with mock.patch.object(F, "scaled_dot_product_attention", self._sdpa):
-            output, _ = MULTIHEAD(**quiet)
-        own = MULTIHEAD(*args, **kwargs)
+            output, _ = MULTIHEAD(**given | quiet)
+        own = MULTIHEAD(*args, **kwargs) if asked else (output, None)
         return (output, own[1]) if self.mode == "explicit" else own
 
     def _patch_transformers(self) -> None:
@@ -228,11 +227,8 @@ class Recorder(TorchFunctionMode):
                 output = self._attend(layer, call, own)
                 if output is not None:
                     return output.transpose(1, 2).contiguous(), None
-                self._inside = True
-                try:
+                with self._through():
                     return function(*given, **options)
-                finally:
-                    self._inside = False
 
             return attend
 
@@ -299,7 +295,7 @@ class Recorder(TorchFunctionMode):
                 layer.known = layer.weights = weights
 
         for module in found:
-            self._cleanup.callback(module.register_forward_hook(after).remove)
+            self._cleanup.enter_context(module.register_forward_hook(after))
 
     def _prove_read(self, read: ReadModule) -> None:
         dropped = self.mode == "watch"

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from grokscope.bridge.calls import CaptureError, take_rows
 from grokscope.bridge.capture import Recorder
-from grokscope.bridge.layers import Layer
+from grokscope.bridge.layers import Layer, with_heads
 from grokscope.bridge.scoring import Layout, Score, check_examples, list_tensors, move, run_model
 from grokscope.bridge.selection import Selection, check_attention, check_reach
 from grokscope.measures.attention import measure_attention, measure_routing, structural_divergence
@@ -112,7 +112,7 @@ def _read_probe(
 
 def _at(slope: Tensor, rows: Tensor) -> Tensor:  # (B, Q) -> (B, H, Q, T)
     """A gradient at the rows; where weights are a module's own, it comes for all of them."""
-    slope = slope if slope.dim() == 4 else slope[:, None]
+    slope = with_heads(slope)
     return slope if slope.shape[2] == rows.shape[1] else take_rows(slope, rows)
 
 

@@ -67,13 +67,9 @@ def decoupling_chart(population: pl.DataFrame) -> alt.LayerChart:
     """Every run of a population: the mass its worst input has against the mass it would need."""
     fates = ["generalised", "did not"]
     fate = pl.when("generalised").then(pl.lit("generalised")).otherwise(pl.lit("did not"))
+    settings = ["alphabet", "prior", "weight_decay"]
     data = population.filter(pl.col("tau").is_not_nan()).select(
-        pl.col("tau").clip(1e-6),
-        pl.col("weakest_min").clip(1e-6),
-        fate.alias("fate"),
-        "alphabet",
-        "prior",
-        "weight_decay",
+        pl.col("tau", "weakest_min").clip(1e-6), fate.alias("fate"), *settings
     )
     points = (
         alt.Chart(data)
@@ -83,7 +79,7 @@ def decoupling_chart(population: pl.DataFrame) -> alt.LayerChart:
             y=_log(alt.Y, "weakest_min", "Weakest informative weight over all inputs", 5),
             color=alt.Color("fate:N", scale=alt.Scale(domain=fates, range=[TEST, TRAIN])),
             shape=alt.Shape("fate:N", scale=alt.Scale(domain=fates)),
-            tooltip=["alphabet", "prior", "weight_decay", "tau", "weakest_min"],
+            tooltip=[*settings, "tau", "weakest_min"],
         )
     )
     ends = [data["tau"].min(), data["tau"].max()]

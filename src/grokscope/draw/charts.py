@@ -10,7 +10,7 @@ from __future__ import annotations
 import textwrap
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -20,10 +20,10 @@ import polars as pl
 from grokscope.claims.studies import Panel
 from grokscope.draw import marks, theme
 from grokscope.draw.axes import ROOM, epoch_axis, fitting_axis, renamed
-from grokscope.draw.glossary import MEASURES, Measure, measure_of, read_toml
+from grokscope.draw.glossary import MEASURES, Measure, measure_of
 from grokscope.draw.reading import Arm, Reading
 from grokscope.draw.tables import ROWS, attention_cells, gather, thin
-from grokscope.draw.words import join, state_event
+from grokscope.draw.words import capitalise, join, state_event
 from grokscope.errors import SpecError, suggest
 
 Arms = Arm | Sequence[Arm]
@@ -35,11 +35,25 @@ CELLS = 4500  # at most, in a heat map
 ROW, LEAST, MOST = 26, 120, 420  # pixels of a heat map: of a row, of the whole
 NO_ROWS, NOT_MEASURED = "No rows to draw yet.", "Not measured in these runs."
 
-_WORDS = read_toml("figures.toml")
+_WORDS = theme.read_toml("figures.toml")
 KINDS = {kind: words["about"] for kind, words in _WORDS.items()}
 PLOTS: dict[str, dict[str, Sequence[str]]] = {  # by figure: title of each plot, its measures
     kind: words["plots"] for kind, words in _WORDS.items() if "plots" in words
 }
+
+
+@dataclass(frozen=True)
+class Look:
+    """What a figure is asked to be, where that is not as usual."""
+
+    measure: str = ""  # another column of the curve; for sweeps also an event
+    log: tuple[str, ...] = ()  # axes
+    title: str = ""
+    width: int | None = None  # of each plot, in pixels
+    height: int | None = None
+
+
+USUAL = Look()
 
 
 def as_arms(arms: Arms) -> list[Arm]:
@@ -68,16 +82,14 @@ def _others(readings: Sequence[Reading]) -> list[str]:
     return [n for n, kind in columns.items() if kind.is_float() and n not in MEASURES]
 
 
-def _draw_lines(
-    kind: str, arms: Sequence[Arm], rows: int, log: Sequence[str] = (), measure: str = ""
-) -> list[list[Panel]]:
+def _draw_lines(kind: str, arms: Sequence[Arm], rows: int, look: Look = USUAL) -> list[list[Panel]]:
     """A row per plot of the figure; "others" has one for each measure without a figure. A measure
     that is asked for takes the place of the figure's own."""
     names = _others([reading for arm in arms for reading in arm.readings])
     plots = PLOTS.get(kind) or {measure_of(name).axis: (name,) for name in names}
-    if measure:
-        plots = {_sentence(measure_of(measure).noun): (measure,)}
-    drawn = [_line_row(title, columns, kind, arms, rows, log) for title, columns in plots.items()]
+    if look.measure:
+        plots = {capitalise(measure_of(look.measure).noun): (look.measure,)}
+    drawn = [_line_row(*plot, kind, arms, rows, look.log) for plot in plots.items()]
     return drawn or [[_empty("Other measures", "", NOT_MEASURED) for _ in arms]]
 
 
@@ -87,7 +99,7 @@ def _line_row(
     kind: str,
     arms: Sequence[Arm],
     rows: int,
-    log: Sequence[str] = (),
+    log: Sequence[str],
 ) -> list[Panel]:
     """A plot per arm of the same measures over training; those that no run has are left out."""
     taken = {c for arm in arms for reading in arm.readings for c in reading.curve.columns}
@@ -96,15 +108,12 @@ def _line_row(
     first = series[columns[0]]
     first = replace(first, scale="log") if "y" in log else first
     names = {column: column for column in columns}
-    positive = first.scale == "log"
-    gathered = [gather(arm.readings, names, positive, rows) for arm in arms]
+    gathered = [gather(arm.readings, names, first.scale == "log", rows) for arm in arms]
     known = [arm.readings[0].thresholds for arm in arms]
     limits = [{c: limit[c] for c in series if limit.get(c)} for limit in known]
     ends = [v for limit in limits for v in limit.values()]
-    for lines in gathered:
-        for table in (lines.table, *lines.strays):
-            values = table.drop("epoch")
-            ends += [v for row in (*values.min().rows(), *values.max().rows()) for v in row]
+    tables = [table.drop("epoch") for lines in gathered for table in (lines.table, *lines.strays)]
+    ends += [v for table in tables for end in (table.min(), table.max()) for v in end.row(0)]
     y = fitting_axis(first.axis, first.scale, ends, **_labels(first))
     x, last = _time(arms, log)
     shaded = kind == "accuracy" and all(len(arm.readings) == 1 for arm in arms)
@@ -143,14 +152,12 @@ def _describe_limits(limits: Mapping[str, float], series: Mapping[str, Measure])
     return f"dashed: threshold{'s' * (len(words) > 1)} {join(words)}"
 
 
-def _draw_attention(
-    arms: Sequence[Arm], rows: int, log: Sequence[str] = (), measure: str = ""
-) -> list[list[Panel]]:
+def _draw_attention(arms: Sequence[Arm], rows: int, look: Look = USUAL) -> list[list[Panel]]:
     """Mean attention as heat maps, position by epoch, in the same colours for all arms. Positions
     that determine the answer of every input are framed."""
     cells = [attention_cells(arm.readings, rows // 2, CELLS) for arm in arms]
     most = max((cell["attention"] for part in cells for cell in part), default=1.0)
-    x, last = _time(arms, log)
+    x, last = _time(arms, look.log)
     panels = []
     for place, (arm, found) in enumerate(zip(arms, cells, strict=True)):
         title, first = "Attention at each position", arm.readings[0]
@@ -195,22 +202,20 @@ def _heat_layers(
     ]
 
 
-def _draw_comparison(
-    arms: Sequence[Arm], rows: int, log: Sequence[str] = (), measure: str = ""
-) -> list[list[Panel]]:
+def _draw_comparison(arms: Sequence[Arm], rows: int, look: Look = USUAL) -> list[list[Panel]]:
     """The measure of the last event (test accuracy, for grokking) of all arms in one plot, and how
     each run ended: where it got there, or where it was last seen (censored). Any other measure
     can take its place, without the endings."""
     readings = [reading for arm in arms for reading in arm.readings]
     goal = next((r.goal for r in readings if r.goal), "")
     events = [reading.events[goal] for reading in readings if goal in reading.events]
-    if not events and not measure:
+    if not events and not look.measure:
         return [[_empty("The arms side by side", "", NO_ROWS)]]
-    column = measure or events[0].measure
+    column = look.measure or events[0].measure
     judged = bool(events) and column == events[0].measure
     what = measure_of(column)
-    what = replace(what, scale="log") if "y" in log else what
-    title = f"{_sentence(what.noun)} of all arms"
+    what = replace(what, scale="log") if "y" in look.log else what
+    title = f"{capitalise(what.noun)} of all arms"
     shown = replace(what, band=True)
     series = {
         f"arm{place}": replace(shown, label=arm.label, colour=colour)
@@ -223,7 +228,7 @@ def _draw_comparison(
         for arm, name in zip(arms, series, strict=True)
     ]
     ends = [*thresholds, *(v for f in full for t in (f.table, *f.strays) for v in t[t.columns[1]])]
-    x, y = _time(arms, log)[0], fitting_axis(what.axis, what.scale, ends, **_labels(what))
+    x, y = _time(arms, look.log)[0], fitting_axis(what.axis, what.scale, ends, **_labels(what))
     parts = [marks.draw_threshold(value) for value in thresholds]
     data: dict[str, marks.Rows] = {}
     endings: marks.Rows = []
@@ -282,31 +287,23 @@ FIGURES: dict[str, Callable[..., list[list[Panel]]]] = {
 }
 
 
-def draw_figure(
-    kind: str,
-    arms: Arms,
-    measure: str = "",
-    log: Sequence[str] = (),
-    title: str = "",
-    width: int | None = None,
-    height: int | None = None,
-) -> Chart:
+def draw_figure(kind: str, arms: Arms, look: Look = USUAL) -> Chart:
     """A figure with its titles, complete."""
     listed = as_arms(arms)
-    if measure:
+    if wanted := look.measure:
         known = dict.fromkeys(c for a in listed for r in a.readings for c in r.curve.columns)
-        if measure not in known:
-            raise SpecError(f"These runs have no measure {measure!r}.{suggest(measure, known)}")
+        if wanted not in known:
+            raise SpecError(f"These runs have no measure {wanted!r}.{suggest(wanted, known)}")
         if kind == "attention":
             raise SpecError("The figure attention draws attention; leave the measure out.")
-    rows = FIGURES[kind](listed, ROWS, log, measure)
+    rows = FIGURES[kind](listed, ROWS, look)
     across = len(rows[0])
     if len(rows) > 1 and across > MOST_ARMS:
         raise SpecError(
             f"{across} arms side by side cannot be read, {MOST_ARMS} can. Choose fewer, or draw "
             "one measure of all of them: --kind comparison --measure NAME."
         )
-    width = width or (WIDTH if across == 1 else NARROW)
+    width = look.width or (WIDTH if across == 1 else NARROW)
     letters = int(width / 6.2)  # that fit above a plot
     views: list[Any] = []
     datasets: dict[str, marks.Rows] = {}
@@ -314,11 +311,11 @@ def draw_figure(
         for place, panel in enumerate(row):
             label = listed[place].label if len(row) == len(listed) else ""
             lines = [line for text in (label, panel.note) for line in textwrap.wrap(text, letters)]
-            head = title if title and len(rows) * across == 1 else panel.title
+            head = look.title if look.title and len(rows) * across == 1 else panel.title
             datasets |= panel.chart.datasets
             panel.chart.datasets = alt.Undefined
             above = alt.Title(head, subtitle=lines) if lines else alt.Title(head)
-            size = {"width": width, **({"height": height} if height else {})}
+            size = {"width": width, **({"height": look.height} if look.height else {})}
             views.append(panel.chart.properties(title=above, **size))
     chart: Chart = views[0]
     if len(views) > 1:
@@ -326,18 +323,22 @@ def draw_figure(
         chart = alt.concat(*views, columns=across if len(rows) > 1 else min(across, 3))
         scales: Any = dict.fromkeys(("stroke", "fill", "color"), "independent")
         chart.resolve = alt.Resolve(scale=alt.ScaleResolveMap(**scales))
-        chart.title = title or alt.Undefined
+        chart.title = look.title or alt.Undefined
     return complete(chart, width, datasets)
 
 
 def complete(chart: Any, width: int, datasets: dict[str, marks.Rows]) -> Any:
     """A chart with its data, its theme and the width that its axes ask for."""
     # Set directly: Altair's methods for these copy the whole chart each time.
-    own = chart.params if isinstance(chart.params, list) else []
-    chart.params = [*own, alt.VariableParameter(name=ROOM, value=width)]
+    give_room(chart, width)
     chart.datasets = datasets
     chart.config = alt.Config(**theme.theme())
     return chart
+
+
+def give_room(chart: Any, width: int) -> None:
+    own = chart.params if isinstance(chart.params, list) else []
+    chart.params = [*own, alt.VariableParameter(name=ROOM, value=width)]
 
 
 CHARTS: dict[str, Callable[[Arms], Chart]] = {kind: partial(draw_figure, kind) for kind in FIGURES}
@@ -356,11 +357,7 @@ def _empty(title: str, note: str, words: str) -> Panel:
     return _panel(title, note, [text.encode(text="note:N")], HEIGHT, {})
 
 
-def _sentence(text: str) -> str:
-    return text[:1].upper() + text[1:]
-
-
-def _time(arms: Sequence[Arm], log: Sequence[str] = ()) -> tuple[alt.X, int]:
+def _time(arms: Sequence[Arm], log: Sequence[str]) -> tuple[alt.X, int]:
     """The axis of training time that all arms share, and the last epoch of any run."""
     readings = [reading for arm in arms for reading in arm.readings]
     last = max(reading.epochs for reading in readings)

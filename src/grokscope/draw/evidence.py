@@ -262,13 +262,10 @@ def _epochs(budget: int, root: bool, title: str | None) -> alt.X:
     """Training time; only the last of several plots has a title and numbers."""
     shares = (0, 0.02, 0.1, 0.25, 0.5, 1)
     ticks = {"values": [round(budget * s) for s in shares]} if root else {"tickCount": 5}
-    scale: dict[str, Any] = {"type": "sqrt"} if root else {}
-    return alt.X(
-        "epoch:Q",
-        title=title,
-        scale=alt.Scale(domain=[0, budget], nice=False, **scale),
-        axis=alt.Axis(format=",d", labels=title is not None, **ticks),
-    )
+    kind: Any = "sqrt" if root else alt.Undefined
+    scale = alt.Scale(domain=[0, budget], nice=False, type=kind)
+    axis = alt.Axis(format=",d", labels=title is not None, **ticks)
+    return alt.X("epoch:Q", title=title, scale=scale, axis=axis)
 
 
 def _draw_curves(
@@ -347,8 +344,7 @@ def median_cell(arm: ArmRuns, column: str, event: bool = False) -> dict[str, Any
     is not reached, a dash where there is none."""
     values = [row.get(column) for row in arm.rows if row is not None and is_sound(row)]
     known = [math.inf if v is None else v for v in values if v is not None or event]
-    middle = float(
-        median_time(np.array(known or [math.nan])) if event else np.median(known or [math.nan])
-    )
+    # An event's median is not between a time and never.
+    middle = float((median_time if event else np.median)(np.array(known or [math.nan])))
     text = "never" if math.isinf(middle) else "–" if math.isnan(middle) else f"{middle:,.0f}"
     return {"value": middle if math.isfinite(middle) else None, "text": text}

@@ -6,10 +6,8 @@ user's own, is called by its name and drawn on an axis that fits it.
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass
-from importlib import resources
-from typing import Any, Literal
+from typing import Literal
 
 from grokscope.draw import theme
 from grokscope.spec import KINDS
@@ -37,11 +35,7 @@ class Measure:
         return self.name or self.label
 
 
-def read_toml(name: str) -> dict[str, Any]:
-    return tomllib.loads((resources.files("grokscope.draw") / name).read_text(encoding="utf-8"))
-
-
-MEASURES = {column: Measure(**entry) for column, entry in read_toml("measures.toml").items()}
+MEASURES = {column: Measure(**entry) for column, entry in theme.read_toml("measures.toml").items()}
 
 
 def measure_of(column: str) -> Measure:
@@ -52,7 +46,7 @@ def measure_of(column: str) -> Measure:
 
 def columns() -> dict[str, str]:
     """Every column of the tables of runs and curves, and what it is."""
-    words = read_toml("columns.toml")
+    words = theme.read_toml("columns.toml")
     found = words["table"] | {name: m.definition for name, m in MEASURES.items() if m.definition}
     scores, drawn = words["scores"], words["scores"] | words["uncertainty"]
     for cell, where in words["cells"].items():

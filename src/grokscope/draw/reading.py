@@ -49,9 +49,8 @@ class Reading:
 
     @property
     def unit(self) -> str:
-        """What time is counted in. The lab trains on all examples at once, so an epoch is a step
-        there; in the user's own loop steps are counted."""
-        return "step" if self.watched else "epoch"
+        """What time is counted in."""
+        return self.spec.unit
 
     @property
     def goal(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
@@ -14,9 +14,10 @@ import altair as alt
 
 from grokscope.draw import marks, theme
 from grokscope.draw.axes import in_log
-from grokscope.draw.charts import HEIGHT, WIDTH, Arms, as_arms, complete
+from grokscope.draw.charts import HEIGHT, WIDTH, Arms, Look, as_arms, complete
 from grokscope.draw.glossary import measure_of
 from grokscope.draw.reading import Reading
+from grokscope.draw.words import capitalise, list_varying
 from grokscope.errors import SpecError, suggest
 
 SEEDS = ("seed", "task.seed", "task.fingerprint")
@@ -55,32 +56,22 @@ def find_quantity(readings: Sequence[Reading], name: str) -> Quantity:
         return Quantity(name, f"{name.capitalize()} at {unit}", ",d", event=True)
     if name in measures:
         found = measure_of(name)
-        title = found.noun[:1].upper() + found.noun[1:]
-        return Quantity(name, f"{title} at the end", found.format, event=False)
+        return Quantity(name, f"{capitalise(found.noun)} at the end", found.format, event=False)
     hint = suggest(name, [*events, *measures])
     raise SpecError(f"These runs have neither an event nor a measure {name!r}.{hint}")
 
 
-def draw_sweep(
-    arms: Arms,
-    x: str,
-    y: str = "",
-    measure: str = "",
-    log: Sequence[str] = (),
-    title: str = "",
-    width: int | None = None,
-    height: int | None = None,
-) -> Any:
+def draw_sweep(arms: Arms, x: str, y: str, look: Look) -> Any:
     """The quantity against the field `x`, or with `y` over both."""
     readings = [reading for arm in as_arms(arms) for reading in arm.readings]
-    quantity = find_quantity(readings, measure)
+    quantity = find_quantity(readings, look.measure)
     flat = [reading.spec.effective() for reading in readings]
     known = dict.fromkeys(name for fields in flat for name in fields)
     for name in (x, y) if y else (x,):
         if name not in known:
             hint = suggest(name, known) if name else " Name one, such as --x prior.strength."
             raise SpecError(f"There is no field {name!r} to draw against.{hint}")
-    others = [name for name in known if name not in (x, y, *SEEDS) and _varies(name, flat)]
+    others = [name for name in list_varying(flat) if name not in (x, y, *SEEDS)]
     rows = []
     for reading, fields in zip(readings, flat, strict=True):
         found = quantity.of(reading)
@@ -90,34 +81,22 @@ def draw_sweep(
             rows.append({**place, "value": found[0], "ending": found[1], "seed": reading.seed})
     if not rows:
         raise SpecError(f"None of these runs has {quantity.name} and a value of {x}.")
-    width = width or WIDTH
     if not y:
-        return _times(rows, quantity, x, log, title, width, height or HEIGHT + 60)
-    if log:
+        return _times(rows, quantity, x, look)
+    if look.log:
         raise SpecError("The axes of a map are lists of values; they have no log scale.")
     if others:
         raise SpecError(
             f"These runs also differ in {', '.join(others)}; choose some with a condition, so that "
             "each cell of the map is one setting."
         )
-    return _map(rows, quantity, x, y, title, width, height)
+    return _map(rows, quantity, x, y, look)
 
 
-def _varies(name: str, flat: Sequence[Mapping[str, Any]]) -> bool:
-    return len({repr(fields[name]) for fields in flat if fields.get(name) is not None}) > 1
-
-
-def _times(
-    rows: marks.Rows,
-    quantity: Quantity,
-    x: str,
-    log: Sequence[str],
-    title: str,
-    width: int,
-    height: int,
-) -> Any:
-    across = _axis(alt.X, "x", x, [row["x"] for row in rows], "x" in log)
-    upwards = _axis(alt.Y, "value", quantity.title, [row["value"] for row in rows], "y" in log)
+def _times(rows: marks.Rows, quantity: Quantity, x: str, look: Look) -> Any:
+    across = _axis(alt.X, "x", x, [row["x"] for row in rows], "x" in look.log)
+    values = [row["value"] for row in rows]
+    upwards = _axis(alt.Y, "value", quantity.title, values, "y" in look.log)
     names = marks.name_endings(quantity.name, "then")
     arms = list(dict.fromkeys(row["arm"] for row in rows))
     colours = theme.arm_colours(len(arms)) if len(arms) > 1 else [theme.TEST]
@@ -138,14 +117,11 @@ def _times(
         marks.draw_runs(dots, across, upwards, True, names if quantity.event else None),
     ]
     note = "a mark per run; line: median over seeds, where it is known"
-    head = alt.Title(title or f"{quantity.title} against {x}", subtitle=note)
-    view = alt.LayerChart(layer=parts, height=height).properties(title=head, width=width)
-    return complete(view, width, {})
+    head = alt.Title(look.title or f"{quantity.title} against {x}", subtitle=note)
+    return _finish(parts, head, look, HEIGHT + 60)
 
 
-def _map(
-    rows: marks.Rows, quantity: Quantity, x: str, y: str, title: str, width: int, height: int | None
-) -> Any:
+def _map(rows: marks.Rows, quantity: Quantity, x: str, y: str, look: Look) -> Any:
     groups: dict[tuple[Any, Any], list[dict[str, Any]]] = defaultdict(list)
     for row in rows:
         groups[row["x"], row["y"]].append(row)
@@ -160,8 +136,8 @@ def _map(
         value = median([row["value"] for row in some]) if known else None
         share = f"{len(there)} of {len(some)}"
         cells.append({"x": str(across), "y": str(upwards), "value": value, "share": share})
-    look = alt.Legend(format=quantity.format.replace("d", "~r"), gradientLength=160)
-    colour = alt.Color("value:Q", title=quantity.title, legend=look)
+    legend = alt.Legend(format=quantity.format.replace("d", "~r"), gradientLength=160)
+    colour = alt.Color("value:Q", title=quantity.title, legend=legend)
     base = alt.Chart(marks.inline(cells)).encode(
         x=alt.X("x:N", sort=sides[0], title=x, axis=alt.Axis(labelAngle=0)),
         y=alt.Y("y:N", sort=sides[1][::-1], title=y),
@@ -176,9 +152,13 @@ def _map(
     missing = any(cell["value"] is None for cell in cells)
     note = ["median over seeds"]
     note += [f"text: too few seeds {quantity.name} for a median"] * missing
-    head = alt.Title(title or f"{quantity.title} over {x} and {y}", subtitle=note)
-    size: Any = {"width": width, "height": height or max(120, min(30 * len(sides[1]), 420))}
-    return complete(alt.LayerChart(layer=parts).properties(title=head, **size), width, {})
+    head = alt.Title(look.title or f"{quantity.title} over {x} and {y}", subtitle=note)
+    return _finish(parts, head, look, max(120, min(30 * len(sides[1]), 420)))
+
+
+def _finish(parts: Sequence[alt.Chart], head: alt.Title, look: Look, height: int) -> Any:
+    size: Any = {"width": look.width or WIDTH, "height": look.height or height}
+    return complete(alt.LayerChart(layer=parts, title=head, **size), size["width"], {})
 
 
 def _order(value: Any) -> tuple[bool, Any]:

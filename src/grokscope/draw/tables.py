@@ -75,13 +75,10 @@ def clean(curve: pl.DataFrame, measures: Mapping[str, str], positive: bool = Fal
 
 def band(rows: pl.DataFrame, measures: Sequence[str]) -> pl.DataFrame:
     """Median, lowest and highest over runs, at each epoch."""
+    values = pl.col(*measures)
     return (
         rows.group_by("epoch")
-        .agg(
-            *(pl.col(name).median() for name in measures),
-            *(pl.col(name).min().alias(f"{name}_low") for name in measures),
-            *(pl.col(name).max().alias(f"{name}_high") for name in measures),
-        )
+        .agg(values.median(), values.min().name.suffix("_low"), values.max().name.suffix("_high"))
         .with_columns(pl.all().exclude("epoch").round_sig_figs(DIGITS))
         .sort("epoch")
     )

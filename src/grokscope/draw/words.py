@@ -28,6 +28,11 @@ def count(number: int, noun: str) -> str:
     return f"{number:,} {noun}" + "s" * (number != 1)
 
 
+def capitalise(text: str) -> str:
+    """With a large first letter; the others stay as they are."""
+    return text[:1].upper() + text[1:]
+
+
 def join(parts: Sequence[str]) -> str:
     """a, b and c"""
     return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
@@ -86,6 +91,15 @@ def state_plateau(phases: Sequence[Phase], last: int, unit: str = "") -> str:
     if not unit:
         return f"{length:,}" + "+" * (plateau.end is None)
     return f"{'at least ' * (plateau.end is None)}{count(length, unit)}"
+
+
+def list_varying(specs: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Fields that have more than one value, where they have one."""
+    values: dict[str, set[str]] = {}
+    for fields in specs:
+        for name, value in fields.items():
+            values.setdefault(name, set()).update([repr(value)] * (value is not None))
+    return [name for name, found in values.items() if len(found) > 1]
 
 
 def is_sound(row: Mapping[str, Any] | None) -> bool:

@@ -16,7 +16,7 @@ from grokscope.claims.looks import LOOKS
 from grokscope.claims.studies import SCALES, Claim, Comparison, Panel, Paper, ScaleName, Study
 from grokscope.claims.verdicts import Finding, Ruling, discovery_rates
 from grokscope.claims.words import kind_of, state_effect, state_finding
-from grokscope.draw.words import join
+from grokscope.draw.words import capitalise, join
 from grokscope.pages.files import render_svg
 
 MIXED = "Supported in some settings, contradicted in others"
@@ -278,8 +278,7 @@ def _where(cells: Sequence[Cell]) -> str:
     groups: dict[str, list[str]] = {}
     for cell in cells:
         groups.setdefault(cell.ruling, []).append(f"{cell.scale} {cell.regime}")
-    text = "; ".join(f"{ruling}: {', '.join(places)}" for ruling, places in groups.items())
-    return text[:1].upper() + text[1:]
+    return capitalise("; ".join(f"{what}: {', '.join(places)}" for what, places in groups.items()))
 
 
 def _slots(evidence: Evidence) -> dict[str, Mapping[str, Any] | None]:

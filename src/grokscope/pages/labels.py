@@ -46,14 +46,12 @@ def label_specs(specs: Sequence[Spec]) -> list[str]:
     ]
     keys = [k for k in dict.fromkeys(k for f in fields for k in f) if not k.startswith(HIDDEN)]
     varying = [k for k in keys if len({str(field.get(k)) for field in fields}) > 1]
-    labels = []
-    for field in fields:
-        parts = {k: field[k] for k in varying if k in field}
-        words = [
-            str(v) if k in ("name", "prior") else f"{k}={shorten(v)}" for k, v in parts.items()
-        ]
-        labels.append(", ".join(words) or str(field["name"]))
-    return labels
+    says = [[_assignment(k, field[k]) for k in varying if k in field] for field in fields]
+    return [", ".join(words) or field["name"] for words, field in zip(says, fields, strict=True)]
+
+
+def _assignment(name: str, value: Any) -> str:
+    return value if name in ("name", "prior") else f"{name}={shorten(value)}"
 
 
 def _phrase(name: str, fields: Mapping[str, Any]) -> str:

@@ -15,8 +15,7 @@ import altair as alt
 
 from grokscope.claims.studies import Panel
 from grokscope.draw import theme, words
-from grokscope.draw.axes import ROOM
-from grokscope.draw.charts import FIGURES, NARROW, Arms, as_arms, is_measured
+from grokscope.draw.charts import FIGURES, NARROW, Arms, as_arms, give_room, is_measured
 from grokscope.draw.glossary import measure_of
 from grokscope.draw.reading import Arm, Reading
 from grokscope.draw.tables import ROWS
@@ -127,8 +126,7 @@ def _describe(panel: Panel) -> dict[str, Any]:
     view = panel.chart.properties(width="container")
     # The script overwrites the value with the true width before it draws. An expression would come
     # too late: Vega lays out a legend's columns before it knows the container.
-    own = view.params if isinstance(view.params, list) else []
-    view.params = [*own, alt.VariableParameter(name=ROOM, value=NARROW)]
+    give_room(view, NARROW)
     view.autosize = alt.AutoSizeParams(type="fit-x", contains="padding")
     view.datasets = data
     spec = view.to_dict(validate=False)
