@@ -18,10 +18,12 @@ import numpy as np
 
 from grokscope.claims import verdicts
 from grokscope.claims.evidence import GROKKING, ArmRuns, Event, Sample
+from grokscope.claims.looks import ERRORS, LOOKS
 from grokscope.claims.verdicts import Estimate, Finding, PerSeed, Ruling, median_time
 
 Dose = Callable[[ArmRuns], float | None]
 Interest = tuple[float, float]  # between which an effect supports the claim
+FIRST = LOOKS[0]  # seeds
 
 
 def field_of(path: str, where: Mapping[str, Any] | None = None) -> Dose:
@@ -43,6 +45,12 @@ def state_rule(low: float = -math.inf, high: float = math.inf) -> str:
     else:
         where, otherwise = f"between {low:g} and {high:g}", "all of it lies outside"
     return f"Supported if the interval lies {where}; contradicted if {otherwise}."
+
+
+MANY = (
+    " The rival that is hardest to beat decides, and is shown; a contradiction by one of several "
+    "has so much less error to spend."
+)
 
 
 def untestable(remark: str) -> Finding:
@@ -192,26 +200,21 @@ class Faster(AtLeast, OfNamedArms):
 
     def describe(self) -> str:
         rivals = _each(self.reference)
-        # Arms that are claimed to be equal may be exchanged, which makes their log-ratio symmetric.
-        how = (
-            "Their median with bounds by the signed ranks of the logarithms."
-            if self.least < 1
-            else "Their median with bounds by the sign test."
-        )
         return (
             f"{self.event.name.capitalize()} of {'each of ' * (len(rivals) > 1)}"
             f"{', '.join(f'“{name}”' for name in rivals)} over that of “{self.arm}” of the same "
-            f"seed; a run that does not {self.event.verb} is later than its budget. {how} "
-            f"{state_rule(self.least)} Decided as well if one arm has more runs that "
-            f"{self.event.verb} at all (Fisher's exact test). Untestable if in more than half of "
-            f"the seeds neither does.{_describe_control(self.control, self.event)}"
-            f"{' The rival that is hardest to beat decides, and is shown.' * (len(rivals) > 1)}"
+            f"seed; a run that does not {self.event.verb} is later than its budget. Their median "
+            f"with bounds by the sign test. {state_rule(self.least)} Decided as well if one arm "
+            f"has more runs that {self.event.verb} at all (Fisher's exact test). Untestable if in "
+            "more than half of the seeds neither does."
+            f"{_describe_control(self.control, self.event)}{MANY * (len(rivals) > 1)}"
         )
 
     def judge(self, sample: Sample) -> Finding:
         if finding := _check_control(self.control, self.event, sample):
             return finding
-        found = {rival: self._compare(sample, rival) for rival in _each(self.reference)}
+        rivals = _each(self.reference)
+        found = {rival: self._compare(sample, rival, len(rivals)) for rival in rivals}
 
         def rank(rival: str) -> tuple[int, float]:
             finding = found[rival]
@@ -222,11 +225,21 @@ class Faster(AtLeast, OfNamedArms):
         remark = f"against “{worst}”: " * (len(found) > 1) + found[worst].remark
         return replace(found[worst], remark=remark)
 
-    def _compare(self, sample: Sample, rival: str) -> Finding:
+    def _compare(self, sample: Sample, rival: str, rivals: int) -> Finding:
+        """To beat all of several rivals each has to be beaten; to lose against one of them by luck
+        is so many times as likely as against a single one."""
+        finding = self._compare_alone(sample, rival)
+        if rivals == 1 or not finding.contradicted:
+            return finding
+        strict = self._compare_alone(replace(sample, error=sample.error / rivals), rival)
+        p = None if finding.p is None else min(1.0, rivals * finding.p)
+        return replace(finding, ruling=strict.ruling, estimate=strict.estimate, p=p)
+
+    def _compare_alone(self, sample: Sample, rival: str) -> Finding:
         fast, slow = (sample.times(name, self.event) for name in (self.arm, rival))
         remark = f"{_count(fast, self.event)} against {_count(slow, self.event)}"
         ends = verdicts.log_ratios(slow, fast, sample.budget)
-        numbers = PerSeed(*ends, symmetric=self.least < 1)
+        numbers = PerSeed(*ends)
         absent = f"{self.event.verb} in neither arm"
         interest = (math.log(self.least), math.inf)
         finding = settle(numbers, sample, interest, 0.0, remark, absent)
@@ -321,8 +334,9 @@ class Share(OfShares, OfNamedArms):
 
 @dataclass(frozen=True)
 class ShareAtBest(OfShares):
-    """Most seeds have the event at the dose that is best for the others, or few do. The dose is
-    chosen for each seed on all other seeds, so that none vouches for itself."""
+    """Most seeds have the event at the best dose, or few do. The dose is chosen on the seeds of the
+    first look and judged on those that are added later: seeds that choose cannot also testify,
+    since of several doses one does well by luck."""
 
     dose: Dose  # of the arms among which the best is chosen
     dose_name: str
@@ -333,37 +347,50 @@ class ShareAtBest(OfShares):
     effect: str = "share of seeds"
 
     def describe(self) -> str:
-        control = " Untestable unless half of the others' runs do at that dose." * bool(self.tested)
+        control = f" Untestable unless half of the first {FIRST} do." * bool(self.tested)
         return (
             f"Share of seeds that {self.event.verb} at the {self.dose_name} at which most of the "
-            "other seeds do (the middle one where several are equal), with Clopper-Pearson bounds. "
-            f"Supported if both bounds lie {'above' if self.expected == 'most' else 'below'} one "
-            f"half; contradicted if both lie on the other side.{control}"
+            f"first {FIRST} seeds do (the middle one where several are equal), counted on later "
+            "seeds alone, with Clopper-Pearson bounds. Supported if both bounds lie "
+            f"{'above' if self.expected == 'most' else 'below'} one half; contradicted if both lie "
+            f"on the other side.{control}"
         )
 
     def needs(self, sample: Sample) -> Sequence[str]:
-        chosen = {name: dose for name, arm in sample.arms.items() if (dose := self.dose(arm))}
-        asked = [self.tested(dose) for dose in chosen.values()] if self.tested else []
-        return [*chosen, *asked]
+        """All doses on the first seeds; then the chosen one."""
+        names = self._doses(sample)
+        if any(row is None for name in names.values() for row in sample.arms[name].rows[:FIRST]):
+            asked = map(self.tested, names) if self.tested else ()
+            return [*names.values(), *asked]
+        return [self._choose(sample)[1]]
 
     def judge(self, sample: Sample) -> Finding:
-        names = {dose: name for name, arm in sample.arms.items() if (dose := self.dose(arm))}
-        doses = sorted(names)
-        happened = np.stack([np.isfinite(sample.times(names[d], self.event)) for d in doses])
-        n = happened.shape[1]
-        chosen, times = [], np.empty(n)
-        for seed in range(n):
-            others = np.delete(happened, seed, axis=1).sum(axis=1)
-            best = np.flatnonzero(others == others.max())
-            place = int(best[len(best) // 2])
-            chosen.append(doses[place])
-            asked = self.tested(doses[place]) if self.tested else names[doses[place]]
-            times[seed] = sample.times(asked, self.event)[seed]
-            if self.tested and 2 * others.max() < n - 1:
-                return untestable(f"at no {self.dose_name} do half of the others {self.event.verb}")
-        places = ", ".join(f"{dose:g}" for dose in sorted(set(chosen)))
-        remark = f"{self._count(times)}, {self.dose_name} chosen: {places}"
-        return self._rule_on(times, sample, remark)
+        dose, asked, share = self._choose(sample)
+        if self.tested and share < 0.5:
+            return untestable(f"at no {self.dose_name} do half of the seeds {self.event.verb}")
+        later = sample.times(asked, self.event)[FIRST:]
+        chosen = f"{self.dose_name} chosen on the first {FIRST} seeds: {dose:g}"
+        if not later.size:
+            return Finding("inconclusive", remark=f"{chosen}; later seeds are to judge it")
+        # The first look could decide nothing, so this one has its error.
+        before = dict(zip(LOOKS[1:], ERRORS, strict=False))
+        error = before.get(later.size + FIRST, sample.error)
+        remark = f"{self._count(later)}, {chosen}"
+        return self._rule_on(later, replace(sample, error=error), remark)
+
+    def _doses(self, sample: Sample) -> dict[float, str]:
+        found = {self.dose(arm): name for name, arm in sample.arms.items()}
+        return {dose: found[dose] for dose in sorted(filter(None, found))}
+
+    def _choose(self, sample: Sample) -> tuple[float, str, float]:
+        """The best dose, the arm that is asked there, and the share of first seeds that got there
+        at it."""
+        names = self._doses(sample)
+        times = [sample.times(name, self.event)[:FIRST] for name in names.values()]
+        shares = np.isfinite(np.stack(times)).mean(axis=1)
+        best = np.flatnonzero(shares == shares.max())
+        dose = list(names)[best[len(best) // 2]]
+        return dose, self.tested(dose) if self.tested else names[dose], float(shares.max())
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,7 @@ from grokscope.claims.judgements import (
     Level,
     Separation,
     Share,
+    ShareAtBest,
     Trend,
 )
 from grokscope.claims.looks import LOOKS, Look, looks_up_to
@@ -122,8 +123,22 @@ def lopsided(rng: np.random.Generator, draws: int, truth: float) -> Data:
     }
 
 
+RIVALS = ("first", "second", "third", "fourth")
+
+
+def rivals(rng: np.random.Generator, draws: int, truth: float) -> Data:
+    """An arm and four slower ones, each of them behind by the truth."""
+    fast, *slow = np.exp(math.log(1500) + noise(rng, draws, 1 + len(RIVALS)))
+    return {"fast": fast / truth, **dict(zip(RIVALS, slow, strict=True))}
+
+
 def share(rng: np.random.Generator, draws: int, truth: float) -> Data:
     return {"arm": np.where(rng.random((draws, SEEDS)) < truth, 800.0, math.inf)}
+
+
+def shares(rng: np.random.Generator, draws: int, truth: float) -> Data:
+    """At every dose the same share of seeds gets there: whichever looks best does so by luck."""
+    return {str(dose): share(rng, draws, truth)["arm"] for dose in DOSES}
 
 
 def level(skewed: bool = False, missing: float = 0.0) -> Draw:
@@ -231,6 +246,8 @@ def cases() -> tuple[Case, ...]:
     slope = calibrate(doses, taus, -0.3)
     distance = calibrate(separated, areas, 0.8)
     ahead, equal = Faster("fast", "slow", 1.25), Faster("fast", "slow", 0.9)
+    each = Faster("fast", RIVALS, 1.25)
+    best = ShareAtBest(by_name, "dose", "most")
     high = Level("arm", "x", "level", low=0.5)
     lead = Level("arm", "x", "lead", low=0.5, reference="reference")
     kept = GainKept("arm", "best", "reference", 0.5)
@@ -244,7 +261,10 @@ def cases() -> tuple[Case, ...]:
         Case("as fast (at least 0.9 times)", "log-normal", equal, race(1500), (0.75, 0.9, 1)),
         Case("as fast (at least 0.9 times)", "censored", equal, race(4700), (0.75, 0.9, 1)),
         Case("as fast (at least 0.9 times)", "skewed", equal, race(1500, True), (0.75, 0.9, 1)),
+        Case("as fast (at least 0.9 times)", "one arm skewed", equal, lopsided, (0.75, 0.9, 1)),
+        Case("faster than each of four (1.25 times)", "log-normal", each, rivals, (1, 1.25, 2)),
         Case("most seeds", "yes or no", Share("arm", "most"), share, (0.1, 0.5, 0.95)),
+        Case("most seeds at the best of seven doses", "yes or no", best, shares, (0.1, 0.5, 0.95)),
         Case("level (at least 0.5)", "normal", high, level(), (-0.5, 0.5, 2)),
         Case("level (at least 0.5)", "skewed", high, level(True), (-0.5, 0.5, 2)),
         Case("level (at least 0.5)", "a tenth missing", high, level(missing=0.1), (-0.5, 0.5, 2)),
