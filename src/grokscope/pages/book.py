@@ -236,9 +236,11 @@ class Book:
     def story(self) -> list[dict[str, str]]:
         """The claims that carry the paper, each with one verdict over all settings."""
         told = []
+        known = {study.name: study for study in self.paper.studies}
         for part in self.paper.story:
-            cells = self.verdicts[part["study"], part["claim"]]
-            told.append({**part, "verdict": sum_up(cells), "where": _where(cells)})
+            cells, study = self.verdicts[part["study"], part["claim"]], known[part["study"]]
+            words = {"verdict": sum_up(cells), "where": _where(cells), "source": study.source}
+            told.append({**part, **words, "heading": head(study)})
         return told
 
     @cached_property
@@ -257,6 +259,11 @@ class Book:
         }
 
 
+def head(study: Study) -> str:
+    """The heading of a study's section."""
+    return f"{study.source}: {study.title}"
+
+
 def sum_up(cells: Sequence[Cell]) -> str:
     """One word for a claim in several settings."""
     rulings = {cell.ruling for cell in cells} - {"not run", "untestable"}
@@ -269,7 +276,7 @@ def sum_up(cells: Sequence[Cell]) -> str:
         return "depends"
     decided = kinds - {"inconclusive"}
     if decided:
-        return f"{next(iter(decided))} in part"
+        return f"{next(iter(decided))} where decided"
     return "untestable" if any(cell.ruling == "untestable" for cell in cells) else "not run"
 
 

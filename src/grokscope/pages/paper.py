@@ -21,7 +21,7 @@ from grokscope.claims.evidence import Tables
 from grokscope.claims.studies import Paper, ScaleName
 from grokscope.claims.words import MEANINGS, RULINGS, kind_of, state_tally
 from grokscope.draw.theme import FONT, INK, SOFT
-from grokscope.pages.book import Book, Drawing
+from grokscope.pages.book import Book, Drawing, head
 from grokscope.pages.files import read_resource, template, write_between
 from grokscope.store.files import write_file
 
@@ -64,7 +64,7 @@ def render_markdown(book: Book, html: bool = False) -> str:
 
 
 def _fill(name: str, book: Book, **choices: bool) -> str:
-    page = template(name, plain=plain, slug=slug, tally=state_tally)
+    page = template(name, plain=plain, slug=slug, tally=state_tally, head=head)
     text = page.render(book=book, paper=book.paper, meanings=MEANINGS, **choices)
     return tidy(text)
 
@@ -95,6 +95,7 @@ def render_html(book: Book) -> str:
         figures[part.figure] = drawn.strip()
     style = read_resource("page.css") + read_resource("paper.css")
     body = to_html(render_markdown(book, html=True), figures)
+    body = _fold_sections(body, [slug(head(study)) for study in book.shown if study.appendix])
     return template("paper.html").render(title=book.paper.title, style=style, body=body)
 
 
@@ -123,13 +124,13 @@ def to_html(text: str, figures: Mapping[str, str]) -> str:
     html = re.sub(r"<p>(<figure.*?)</p>", r'<div class="panels">\1</div>', html, flags=re.DOTALL)
     html = html.replace("<em>(our question)</em>", '<span class="ours">our question</span>')
     for word in (*RULINGS, *SUMMED_UP):
-        kind = slug(kind_of(word)).partition("-in-part")[0]
+        kind = slug(kind_of(word)).partition("-where")[0]
         chip = f'<span class="chip {kind}">{word}</span>'
         html = html.replace(f"<strong>{word}</strong>", chip)
     return _fold(html)
 
 
-SUMMED_UP = ("contradicted", "depends", "supported in part", "contradicted in part")
+SUMMED_UP = ("contradicted", "depends", "supported where decided", "contradicted where decided")
 KINDS = ("supported", "contradicted", "inconclusive", "untestable", "not run")
 
 
@@ -156,6 +157,19 @@ def _fold(html: str) -> str:
     )
     summary = f"<details><summary>Show the table</summary>{filters}"
     return f"{before}{mark}{heading}</h2>{summary}{tables}</details>"
+
+
+def _fold_sections(html: str, names: Sequence[str]) -> str:
+    """The sections with these anchors, closed below their headings: a phone has to pass them."""
+    for name in names:
+        html = re.sub(
+            rf'(<h2 id="{re.escape(name)}">.*?</h2>)(.*?)(?=<h2 )',
+            r"\1<details><summary>Show figures, claims and verdicts</summary>\2</details>",
+            html,
+            count=1,
+            flags=re.DOTALL,
+        )
+    return html
 
 
 def _prepare_tables(tokens: Sequence[Token]) -> None:
