@@ -18,7 +18,8 @@ INTRODUCTION = (
 def demo_specs() -> dict[str, RunSpec]:
     """The two runs, by name."""
     task = {"modulus": 43, "train_fraction": 0.6, "alphabet": 6}
-    base = RunSpec().replace(task=task, optimiser={"lr": 2e-3}, training={"epochs": 5500}, seed=1)
+    training = {"epochs": 5500, "snapshots": 22}  # so that the lab's slider has what to show
+    base = RunSpec().replace(task=task, optimiser={"lr": 2e-3}, training=training, seed=1)
     return {"no prior": base, "structural prior": base.replace(prior={"kind": "oracle"})}
 
 
