@@ -18,8 +18,8 @@ the typical number with an interval:
 Bounds are order statistics of the seeds' numbers (the sign test), so they hold for every
 distribution, however skewed, and for censored numbers: the lower bound is made from the lower ends,
 the upper bound from the upper ends. Wilcoxon's signed ranks would need fewer seeds, but only where
-the numbers lie symmetrically, which ratios of grok epochs do not: they would err in 13 % of the
-cases. How often the rules err is counted in `grokscope.claims.simulation`.
+the numbers lie symmetrically, which ratios of grok epochs do not: they would err in up to 12 % of
+the cases. How often the rules err is counted in `grokscope.claims.simulation`.
 """
 
 from __future__ import annotations
