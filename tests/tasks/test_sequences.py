@@ -161,3 +161,10 @@ def test_a_space_too_large_to_draw_from_gets_a_sentence(largest, beyond):
         gs.build_task(task, 0)
     with pytest.raises(gs.SpecError, match=r"at most 2\^63"):
         gs.RunSpec(task=task)
+
+
+def test_multiplication_without_a_cyclic_order_says_so():
+    with pytest.warns(UserWarning, match="15 is composite: fourier_concentration"):
+        data = gs.build_task(gs.TaskSpec(kind="multiplication", modulus=15, alphabet=15), 0)
+    assert data.cycle.size == 0
+    assert len(gs.build_task(gs.TaskSpec(kind="multiplication", modulus=13, alphabet=13), 0).cycle)

@@ -6,6 +6,7 @@ n examples, T positions, k operands.
 from __future__ import annotations
 
 import random
+import warnings
 from typing import Any
 
 import numpy as np
@@ -228,8 +229,16 @@ def _find_mirrored(
 
 
 def _cycle(task: TaskSpec) -> np.ndarray:
+    """The tokens in the order in which the task is a cyclic group, if it is one."""
     if task.kind in ("addition", "subtraction", "custom"):
         return np.arange(task.modulus)
     if task.kind in ("multiplication", "division") and is_prime(task.modulus):
         return primitive_root_cycle(task.modulus)
+    if task.kind == "multiplication":
+        warnings.warn(
+            f"Multiplication modulo {task.modulus} has no cyclic order, since {task.modulus} is "
+            "composite: fourier_concentration and frequency_share will be nan. A prime modulus has "
+            "them.",
+            stacklevel=2,
+        )
     return np.array([], dtype=np.int64)

@@ -64,6 +64,24 @@ def test_tail_as_powerlaw_fits_it(seed):
     assert law.distance == pytest.approx(POWERLAW[seed][3], rel=1e-6)
 
 
+# Steeper tails, by powerlaw 1.5; version 2.0 takes no start with an exponent above 3.
+STEEP = {
+    0: (4.316423029497249, 1.0746156980005621, 74, 0.045455731690389384),
+    1: (4.277824977274386, 1.002035042945484, 90, 0.04968864482752178),
+    2: (4.784777580154625, 1.01226496965029, 88, 0.030702494257604296),
+}
+
+
+@pytest.mark.parametrize("seed", STEEP)
+def test_steep_tails_are_not_bounded(seed):
+    rng = np.random.default_rng(seed)
+    values = np.concatenate([rng.pareto(3.5, size=90) + 1, rng.uniform(0.05, 1, size=68)])
+    law = probes.fit_tail(values)
+    assert tuple(law) == pytest.approx(STEEP[seed], rel=1e-9)
+    tail = values[values >= law.start]  # Clauset, Shalizi and Newman (2009), equation 3.1
+    assert law.exponent == pytest.approx(1 + len(tail) / np.log(tail / law.start).sum())
+
+
 def test_tail_of_many():
     values = np.random.default_rng(4).pareto(1.5, size=1500) + 1  # density exponent 2.5
     assert probes.fit_tail(values).exponent == pytest.approx(2.5, abs=0.15)

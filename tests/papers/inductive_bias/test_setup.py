@@ -15,6 +15,7 @@ import grokscope as gs
 from grokscope import models
 from grokscope.engine.program import make_member, make_program, tree_norm
 from grokscope.errors import SpecError
+from grokscope.papers.inductive_bias.places import with_norm
 from grokscope.papers.inductive_bias.quantities import _stepper
 from grokscope.papers.inductive_bias.settings import SEEDS, base
 from grokscope.tasks import build_task
@@ -143,6 +144,52 @@ def test_subtracted_outputs_start_at_zero(tmp_path):
     np.testing.assert_allclose(respond(form, member, moved), then - first, atol=1e-5)
 
 
+def slopes_of(form, member, params):
+    with jax.enable_x64(True):
+        arguments = (member.data, member.numbers, 0, jax.random.key(0))
+        return jax.jit(jax.grad(form.problem.loss))(params, *arguments)
+
+
+def test_first_gradient_grows_like_alpha_example_by_example(tmp_path):
+    """In the mean over all examples it grows faster: labels and probabilities nearly cancel."""
+    whole, single, aside = [], [], []
+    for alpha in (0.5, 1.5):
+        scaled = {"model.readout_scale": alpha}
+        form, member, params = start_small(tmp_path, **scaled)
+        whole.append(float(tree_norm(slopes_of(form, member, params))))
+        still = start_small(tmp_path, **scaled, **{"model.initial_outputs": "subtracted"})
+        aside.append(float(tree_norm(slopes_of(*still))))
+
+        def surprise(weights, index, form=form, member=member):
+            logits = form.problem.respond(weights, member.data.train, member.numbers).logits
+            label = member.data.train.labels[index]
+            return -jax.nn.log_softmax(logits[index, 0].astype(jnp.float64))[label]
+
+        with jax.enable_x64(True):
+            norm = jax.jit(
+                lambda weights, index, f=surprise: tree_norm(jax.grad(f)(weights, index))
+            )
+            single.append([float(norm(params, index)) for index in range(8)])
+    ratios = np.divide(single[1], single[0])
+    assert ratios == pytest.approx(np.full(8, 3.0), rel=0.08)
+    assert aside[1] / aside[0] == pytest.approx(3.0, rel=1e-3)
+    assert whole[1] / whole[0] > 4
+
+
+def test_uniform_attention_makes_a_norm_of_queries_and_keys_idle(tmp_path):
+    uniform = {"interventions.frozen_attention": "uniform"}
+    plain, free, params = start_small(tmp_path, **uniform)
+    normed = start_small(tmp_path, **uniform, **with_norm("A^qk"))
+    rng = np.random.default_rng(1)
+    moved = {n: a + 0.1 * rng.normal(size=a.shape).astype(a.dtype) for n, a in params.items()}
+    both = {**normed[2], **moved}
+    np.testing.assert_array_equal(respond(*normed[:2], both), respond(plain, free, moved))
+    found, expected = slopes_of(*normed[:2], both), slopes_of(plain, free, moved)
+    for name, slope in found.items():
+        np.testing.assert_array_equal(slope, expected.get(name, 0 * slope), err_msg=name)
+    assert len(found) > len(expected)
+
+
 def test_squared_error(tmp_path):
     changes = {"model.loss": "squared", "model.readout_scale": 0.5}
     form, member, params = start_small(tmp_path, **changes)
@@ -157,6 +204,7 @@ def test_squared_error(tmp_path):
     [
         ({"model.norm": "everywhere"}, "attention, query_key, value, mlp, post, final"),
         ({"model.readout_scale": 0.0}, "nothing could be learned"),
+        ({"model.readout_scale": -1.0}, "readout_scale is -1; it must be above 0"),
         ({"model.init": "orthogonal"}, "gaussian, pytorch, lecun, kaiming"),
         ({"task.split": "sorted"}, "plain, mirror, python"),
         ({"model.loss": "hinge"}, "cross_entropy, squared"),

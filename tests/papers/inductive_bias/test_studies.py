@@ -10,10 +10,10 @@ import pytest
 
 from grokscope.claims.evidence import ArmRuns, Event, Evidence, Sample, Tables
 from grokscope.claims.studies import Claim, Setting, plan
-from grokscope.papers.inductive_bias import placement, quantities, side_by_side
-from grokscope.papers.inductive_bias.judgements import Association, HelpsMore, Slope
+from grokscope.papers.inductive_bias import doses, figures, placement, quantities, side_by_side
+from grokscope.papers.inductive_bias.judgements import Association, Few, HelpsMore, Slope
 from grokscope.papers.inductive_bias.paper import PAPER
-from grokscope.papers.inductive_bias.places import with_norm
+from grokscope.papers.inductive_bias.places import PLACES, with_norm
 from grokscope.papers.inductive_bias.settings import SEEDS, base
 
 X, Y = Event("x", "do x", "x"), Event("y", "do y", "y")
@@ -42,7 +42,10 @@ def test_every_claim_is_asked_except_those_named():
         "subtracting does not delay",
         "subtracting does not speed up",
         "larger α is faster, subtracted",
+        "the gradient grows like α, subtracted",
     }
+    for study in PAPER.studies:  # five seeds that leave a claim open are not the last word
+        assert study.most_seeds["paper"] == 2 * len(study.seeds_at("paper")) == 10
 
 
 def test_paper_scale_has_what_the_issue_names():
@@ -98,6 +101,18 @@ def test_helps_more():
     assert ruling(test, sample(**alike)) == "contradicted"
     unknown = {**never, "b": {"x": [None] * 5}}
     assert ruling(test, sample(**unknown)) == "untestable"
+
+
+def test_few_has_a_control_with_the_same_event():
+    rows = {"a": {"generalised": [None] * 5}, "b": {"generalised": [900] * 3 + [None] * 2}}
+    test = Few("a", control="b")
+    assert "Untestable unless half of “b” generalise." in test.describe()
+    assert ruling(test, sample(**rows)) == "supported"
+    lasting = {"generalised": [900] * 2 + [None] * 3, "grokked": [800] * 5}
+    found = sample(a=rows["a"], b=lasting).finding(Claim("c", "says", test))
+    assert found.ruling == "untestable"
+    assert "2 of 5 generalise of “b”; 0 of 5 generalise of “a”" in found.remark
+    assert ruling(test, sample(a={"generalised": [900] * 5}, b=rows["b"])) == "contradicted"
 
 
 def test_slope():
@@ -166,6 +181,18 @@ def test_never_is_none():
         assert found[name] is None
 
 
+def test_sr_train_climbs_from_the_first_look(monkeypatch):
+    loss = [4.0, 7.0, 6.0, 9.0]
+    forms = ("plain", "authors", "unit", "mean", "global")
+    looks = {f"sr_{form}_{what}": loss for form in forms for what in ("loss", "accuracy")}
+    table = pl.DataFrame({"epoch": [0, 50, 100, 150], **looks})
+    monkeypatch.setattr(quantities, "look", lambda run, probe: table)
+    curve = {"epoch": [0, 50, 100, 150], "train_loss": [4.0, 0.0, 0.0, 0.0]}
+    found = quantities.summarise_scale(FakeRun(**curve, test_accuracy=[0.0, 0.0, 1.0, 1.0]))
+    assert (found["rise_unit"], found["climb_unit"]) == (0.0, 3.0)  # until it generalises
+    assert quantities.summarise_scale(FakeRun(**curve))["climb_unit"] == 5.0
+
+
 def test_onset_is_among_the_looks_that_count():
     epochs, rank = np.array([0, 10, 20, 30]), np.array([1.0, 40.0, 8.7, 8.0])
     assert quantities._onset(epochs, rank, epochs > 0) == 20
@@ -223,8 +250,62 @@ def test_side_by_side():
         "no",
         "no",
     )
+    whole = placement.tabulate(evidence_of([900]))
+    row = dict(zip(whole.headings, whole.rows[0], strict=True))
+    assert (row["their last"], row["accuracy 0.95 that lasts"]) == ("2,055", "never")
     one = side_by_side.compare_placements(evidence_of([900]))
     assert "one seed: no range" in one.rows[0]
+
+
+def test_series_are_read_at_their_steps():
+    losses = [("r0", 190, 2.0), ("r1", 190, 2.0), ("r0", 1010, 4.0), ("r1", 1010, 5.0)]
+    evidence = evidence_of([800, 900], losses)
+    arm = evidence.samples["r"].arms["M"]
+    tells = side_by_side.series(evidence, "test_loss", "loss", (200, 1000), ".1f")
+    assert {step: tell(arm, {"loss_200": 3.0}) for step, tell in tells.items()} == {
+        "200": "2.0 / 3.0",
+        "1,000": "4.5 / –",
+    }
+
+
+def test_table_of_placements():
+    made = sample(
+        **{
+            name: {
+                "low_loss": [None] * 5,
+                "generalised": [100, 200, 300, None, None],
+                "grokked": [100] * 5,
+                "fitted": [50] * 5,
+                "fourier": [100] * 5,
+                "fourier_concentration": [0.5, 0.5, 1.0, 2.0, 0.8],
+                "wait_mirrored": [1.0, 0.5, None, None, None],
+                "wait_divergence": [0.1] * 5,
+            }
+            for name in PLACES
+        }
+    )
+    evidence = Evidence(placement.STUDY, "laptop", {"r": made}, pl.DataFrame())
+    table = placement.tabulate(evidence)
+    row = dict(zip(table.headings, table.rows[0], strict=True))
+    assert (row["test loss 0.01"], row["test accuracy 0.995"]) == ("never", "300")
+    assert row["C_Fourier at the end (1 or more)"] == "0.8 (2 of 5)"
+    assert row["accuracy while it waits, mirror trained on"] == "0.75"
+    assert "no LN 3 of 5" in placement.read(evidence)
+
+
+def test_doses_have_a_panel_for_every_number():
+    rates = {
+        f"rate {r:g}": {
+            "generalised": [100, None],
+            "grokked": [100, None],
+            "epochs": [300, 300],
+            "early_update": [r, 2 * r],
+        }
+        for r in (0.1, 1.0)
+    }
+    evidence = Evidence(doses.STUDIES[0], "laptop", {"r": sample(**rates)}, pl.DataFrame())
+    draw = figures.over(lambda arm: float(arm.name.split()[1]), "Rate", doses.UPDATES)
+    assert [panel.title for panel in draw(evidence)] == ["r", "mean update norm"]
 
 
 def test_authors_numbers_are_about_our_arms():
@@ -236,6 +317,7 @@ def test_authors_numbers_are_about_our_arms():
         "readout": "readout",
         "rescaled": "readout-rescaled",
         "compression": "compression",
+        "shortcut": "shortcut",
     }
     for section, study in names.items():
         (chosen,) = PAPER.select([study])

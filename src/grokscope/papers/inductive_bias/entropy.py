@@ -5,14 +5,17 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from grokscope.claims.evidence import Evidence
 from grokscope.claims.judgements import Level
 from grokscope.claims.studies import Setting
+from grokscope.claims.verdicts import median
+from grokscope.draw.words import count_reached
 from grokscope.papers.inductive_bias import figures
-from grokscope.papers.inductive_bias.judgements import GENERALISED, HelpsMore, faster, few, most
+from grokscope.papers.inductive_bias.judgements import GENERALISED, Few, HelpsMore, faster, most
 from grokscope.papers.inductive_bias.places import AQK, AV, NO_NORM, A, place, with_norm
 from grokscope.papers.inductive_bias.probes import attention_entropy
 from grokscope.papers.inductive_bias.quantities import look
-from grokscope.papers.inductive_bias.settings import PLAIN, changed, regimes, study
+from grokscope.papers.inductive_bias.settings import PLAIN, PROSE, changed, regimes, study
 from grokscope.spec import RunSpec
 
 WATCHED = (NO_NORM, AQK, AV, A)
@@ -33,13 +36,33 @@ def arms(setting: Setting, seed: int) -> dict[str, RunSpec]:
     }
 
 
+def read(evidence: Evidence) -> str:
+    """How far each arm's entropy is from that of A^qk, and how many of its runs generalise."""
+    words, sentences = PROSE.reading("entropy"), []
+    for regime, sample in evidence.finished():
+        entropies, counts = (
+            {name: tell(arm) for name, arm in sample.arms.items()}
+            for tell in (
+                lambda arm: f"{median(arm.values('wait_entropy')):.2f}",
+                lambda arm: count_reached(arm.rows, GENERALISED.column),
+            )
+        )
+        every = "; ".join(f"{name} {entropies[name]}, {counts[name]}" for name in sample.arms)
+        given = {"regime": regime.capitalize(), "every": every}
+        for key, name in {"sharp": NO_SHARP, "qk": AQK, "a": A, "prior": QK_PRIOR}.items():
+            if name in sample.arms:
+                given |= {key: entropies[name], f"{key}_count": counts[name]}
+        sentences += [text.format(**given) for text in words.values()]
+    return " ".join(sentences)
+
+
 STUDY = study(
     "entropy",
     {
         "A^qk lowers the entropy": Level(
             AQK, "wait_entropy", "attention entropy", high=-0.05, reference=NO_NORM
         ),
-        "low entropy blocks": few(NO_SHARP, control=NO_NORM),
+        "low entropy blocks": Few(NO_SHARP, control=NO_NORM),
         "the penalty lowers the entropy enough": Level(
             NO_SHARP, "wait_entropy", "attention entropy", high=0.05, reference=AQK
         ),
@@ -49,11 +72,11 @@ STUDY = study(
         "the prior rescues A^qk": most(QK_PRIOR),
         "the prior speeds A^qk up": faster(QK_PRIOR, AQK, 1.5),
         "uniform attention speeds no LN up": faster(NO_UNIFORM, NO_NORM, 1.25),
-        "with uniform attention the norm is idle": faster(QK_UNIFORM, NO_UNIFORM, 0.8),
     },
     settings=regimes({PLAIN: {}}),
     arms=arms,
     draw=figures.draw_entropy,
+    read=read,
     curves=("attention_entropy",),
     curve_arms=WATCHED,
     trace=partial(look, probe=attention_entropy),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import altair as alt
 import numpy as np
@@ -12,7 +13,7 @@ from grokscope.claims.evidence import ArmRuns, Evidence, Sample
 from grokscope.claims.studies import Panel
 from grokscope.draw import evidence as charts
 from grokscope.draw import theme
-from grokscope.draw.axes import log_axis
+from grokscope.draw.axes import fitting_axis, log_axis, renamed
 from grokscope.draw.evidence import BUDGET, Curves, Stack, Strip, present, run_rows
 from grokscope.draw.marks import Rows, draw_rule
 from grokscope.draw.words import count_runs
@@ -82,36 +83,55 @@ draw_compression = stacked(
 )
 
 
-def over(dose: Callable[[ArmRuns], float | None], title: str) -> Callable[[Evidence], list[Panel]]:
-    """Times of every run over a dose, one panel per regime."""
+def over(
+    dose: Callable[[ArmRuns], float | None], title: str, more: Mapping[str, str] = {}
+) -> Callable[[Evidence], list[Panel]]:
+    """Times of every run over a dose, and `more` of its numbers: columns with what to call them. A
+    panel per regime each."""
 
     def draw_all(evidence: Evidence) -> list[Panel]:
         doses = sorted({d for arm in charts.arms_of(evidence) if (d := dose(arm))})
         if not doses:
             return []
         x = log_axis(alt.X, "place", title, (doses[0] / 1.3, doses[-1] * 1.3), doses)
-        y = charts.time_axis(alt.Y, evidence, AXIS, EVENT)
-
-        def draw(sample: Sample) -> alt.LayerChart:
-            points: Rows = []
-            middles: Rows = []
-            for arm in sample.arms.values():
-                aside = arm.spec.model.initial_outputs == "subtracted"
-                colour = SUBTRACTED if aside else COLOURS["no LN"]
-                at = dose(arm) or math.nan
-                times = charts.seen_times(arm, sample.budget, EVENT)
-                points += run_rows(arm, times, colour, at, 1.08, event=EVENT)
-                middle = charts.middle_of(arm, EVENT)[1]
-                if middle is not None and not aside:
-                    middles.append({"place": at, "value": middle, "colour": colour})
-            under = [draw_rule("y", sample.budget, BUDGET)]
-            return charts.draw_over(
-                points, x, y, [(middles, {"opacity": 0.7})], under, upwards=True
-            )
-
-        return charts.draw_regimes(evidence, draw, "line: medians")
+        times = charts.time_axis(alt.Y, evidence, AXIS, EVENT)
+        panels = charts.draw_regimes(evidence, partial(draw_doses, dose, x, times), "line: medians")
+        regimes = list(present(evidence))
+        for column, name in more.items():
+            every = [arm.values(column) for arm in charts.arms_of(evidence)]
+            known = np.concatenate(every)
+            if not np.isfinite(known).any():
+                continue
+            y = renamed(fitting_axis(name.capitalize(), "zero", known[np.isfinite(known)]), "value")
+            for regime, sample in regimes:
+                heading = f"{name}, {regime}" if len(regimes) > 1 else name
+                chart = draw_doses(dose, x, y, sample, column)
+                panels.append(Panel(heading, chart, f"{count_runs(sample)}; line: medians"))
+        return panels
 
     return draw_all
+
+
+def draw_doses(
+    dose: Callable[[ArmRuns], float | None], x: alt.X, y: alt.Y, sample: Sample, column: str = EVENT
+) -> alt.LayerChart:
+    """A column of every run over a dose, with the medians of the arms that subtract nothing."""
+    points: Rows = []
+    middles: Rows = []
+    timed = column == EVENT
+    for arm in sample.arms.values():
+        aside = arm.spec.model.initial_outputs == "subtracted"
+        colour = SUBTRACTED if aside else COLOURS["no LN"]
+        at = dose(arm) or math.nan
+        values, middle = arm.values(column), arm.median(column)
+        if timed:
+            values = charts.seen_times(arm, sample.budget, EVENT)
+            middle = charts.middle_of(arm, EVENT)[1] or math.nan
+        points += run_rows(arm, values, colour, at, 1.08, event=EVENT)
+        if math.isfinite(middle) and not aside:
+            middles.append({"place": at, "value": middle, "colour": colour})
+    under = [draw_rule("y", sample.budget, BUDGET)] if timed else []
+    return charts.draw_over(points, x, y, [(middles, {"opacity": 0.7})], under, upwards=timed)
 
 
 def draw_laziness(evidence: Evidence) -> list[Panel]:

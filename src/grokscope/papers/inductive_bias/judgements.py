@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Literal
 
 import numpy as np
 
@@ -16,16 +17,45 @@ from grokscope.claims.judgements import (
     Faster,
     Interest,
     OfDoses,
+    OfNamedArms,
+    OfShares,
     Share,
     settle,
     state_rule,
+    untestable,
 )
 from grokscope.claims.verdicts import Finding, PerSeed, log_ratios, rank_correlations
 
 GENERALISED = Event("generalised", "generalise", "step of test accuracy 0.995")
 faster = partial(Faster, event=GENERALISED)
 most = partial(Share, expected="most", event=GENERALISED)
-few = partial(Share, expected="few", event=GENERALISED)
+
+
+@dataclass(frozen=True)
+class Few(OfShares, OfNamedArms):
+    """Few runs of an arm generalise, where half of those do that differ in the one thing the claim
+    is about."""
+
+    arm: str
+    control: str
+    expected: Literal["most", "few"] = "few"
+    event: Event = GENERALISED
+    effect: str = "share of seeds"
+
+    def describe(self) -> str:
+        control = f"Untestable unless half of “{self.control}” {self.event.verb}."
+        return f"{self._alone.describe()} {control}"
+
+    def judge(self, sample: Sample) -> Finding:
+        found, times = self._alone.judge(sample), sample.times(self.control, self.event)
+        if 2 * np.isfinite(times).sum() >= np.count_nonzero(~np.isnan(times)):
+            return found
+        count = f"{self._count(times)} of “{self.control}”"
+        return untestable(f"nothing to compare with: {count}; {found.remark} of “{self.arm}”")
+
+    @property
+    def _alone(self) -> Share:
+        return Share(self.arm, self.expected, event=self.event)
 
 
 @dataclass(frozen=True)

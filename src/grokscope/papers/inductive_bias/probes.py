@@ -168,7 +168,11 @@ class Tail(NamedTuple):
 def fit_tail(values: np.ndarray) -> Tail:  # (n,)
     """Power law of the largest values, as Clauset, Shalizi and Newman (2009) fit it: for every
     value as the tail's start, exponent = 1 + n / sum ln(x / start); the start with the smallest
-    Kolmogorov-Smirnov distance counts. A low exponent is a heavy tail."""
+    Kolmogorov-Smirnov distance counts. A low exponent is a heavy tail.
+
+    The package `powerlaw` 1.5 finds the same. Its version 2.0 only takes starts whose exponent is
+    at most 3, so that a steeper tail gets another start, with a worse distance; Clauset et al. have
+    no such bound."""
     ordered = np.sort(values[values > 0])
     best = Tail(np.nan, np.nan, 0, np.inf)
     for start in np.unique(ordered)[:-1]:

@@ -89,11 +89,12 @@ def look(run: Run, probe: Probe) -> pl.DataFrame:
 
 def summarise_scale(run: Run) -> dict[str, float | None]:
     """The loss of each perturbed network: its largest excess over that of the network itself while
-    it waits, its rise from the first look after the fit, and its fall from there to the end, of
-    runs that generalise."""
+    it waits, its rise from the first look after the fit, its fall from that peak to the end, of
+    runs that generalise, and how far it climbs above the first look of all."""
     table = look(run, scale_removed)
     generalised, fitted = times_of(read_curve(run))
-    waiting = wait_rows(table["epoch"].to_numpy(), fitted, generalised)
+    epochs = table["epoch"].to_numpy()
+    waiting = wait_rows(epochs, fitted, generalised)
     found: dict[str, float | None] = {}
     for name in ("authors", "unit", "mean", "global"):
         loss, plain = (table[f"sr_{form}_loss"].to_numpy() for form in (name, "plain"))
@@ -103,8 +104,16 @@ def summarise_scale(run: Run) -> dict[str, float | None]:
             found[f"gap_{name}"] = float((loss - plain)[waiting].max())
             found[f"rise_{name}"] = float(peak - loss[waiting][0])
             found[f"fall_{name}"] = float(peak - loss[-1]) if generalised is not None else None
+        found[f"climb_{name}"] = climb_of(epochs, loss, generalised)
         found[f"end_accuracy_{name}"] = float(table[f"sr_{name}_accuracy"][-1])
     return found
+
+
+def climb_of(epochs: np.ndarray, loss: np.ndarray, generalised: float | None) -> float:
+    """From the first look to the largest until the run generalises, or until its end: where the
+    training examples are soon fitted, most of the rise comes before.  (looks,), (looks,)"""
+    until = np.inf if generalised is None else generalised
+    return float(loss[epochs <= until].max() - loss[0])
 
 
 def summarise_rank(run: Run) -> dict[str, float | None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from typing import Any
 
@@ -19,6 +19,7 @@ from grokscope.papers.inductive_bias.quantities import LOW_LOSS
 
 Theirs = Mapping[str, float]
 Tell = Callable[[ArmRuns, Theirs], str]
+Tells = dict[str, Tell]
 
 
 @cache
@@ -139,37 +140,86 @@ def beside_time(column: str, name: str) -> Tell:
 
 # Ours are medians of one number per seed; theirs are read off the mean curve over seeds.
 WHOSE = "ours per seed / theirs of the mean over seeds"
+MEANS = "means over seeds, ours / theirs"
 FIT = {f"fit, {WHOSE}": beside_time("fitted", "fit")}
 
 
-compare_placements = partial(
-    compare,
-    study="placement",
-    more={
-        **FIT,
-        f"test accuracy 0.995, {WHOSE}": beside_time("generalised", "accurate"),
-        f"C_Fourier 1, {WHOSE}": beside_time("fourier", "periodic"),
-        f"peak test loss, {WHOSE}": beside("peak_test_loss", "peak"),
-        f"relapses, {WHOSE}": beside("relapse", "relapse", ".0%"),
-    },
-)
+def series(evidence: Evidence, column: str, name: str, steps: Sequence[int], form: str) -> Tells:
+    """A tell for each of these steps: mean of a kept curve over seeds, at the row next to it,
+    beside their number `<name>_<step>`."""
+
+    def tell_at(step: int) -> Tell:
+        def tell(arm: ArmRuns, theirs: Theirs) -> str:
+            near = [_nearest(evidence, row["run"], column, step) for row in arm.rows if row]
+            known = [value for value in near if math.isfinite(value)]
+            ours = format(np.mean(known), form) if known else "–"
+            key = f"{name}_{step}"
+            return f"{ours} / {format(theirs[key], form) if key in theirs else '–'}"
+
+        return tell
+
+    return {f"{step:,}": tell_at(step) for step in steps}
+
+
+def _nearest(evidence: Evidence, run: str, column: str, step: int) -> float:
+    """Kept curves are thinned: the row next to a step is half a percent of the budget away."""
+    curves = evidence.curves
+    if not len(curves) or column not in curves.columns:
+        return math.nan
+    kept = curves.filter((pl.col("run") == run) & pl.col(column).is_not_null())
+    return float(kept.sort((pl.col("epoch") - step).abs())[column][0]) if len(kept) else math.nan
+
+
+def _headed(what: str, tells: Tells) -> Tells:
+    return {f"{what} at {step}": tell for step, tell in tells.items()}
+
+
+def compare_placements(evidence: Evidence) -> Comparison | None:
+    """Times and fits, relapses, and the parameter norm over training."""
+    norms = series(evidence, "parameter_norm", "norm", (1000, 5000, 8000, 10_000), ".1f")
+    more = {**PLACEMENTS, **_headed(f"parameter norm, {MEANS},", norms)}
+    return compare(evidence, "placement", more)
+
+
+def compare_scale(evidence: Evidence) -> Comparison | None:
+    """SR-train by the authors' probe over training."""
+    losses = series(evidence, "sr_authors_loss", "loss", SHORTCUT_STEPS, ".2f")
+    right = series(evidence, "sr_authors_accuracy", "right", SHORTCUT_STEPS, ".2f")
+    more = {
+        **_headed(f"SR-train, the authors' probe, {MEANS},", losses),
+        **_headed("its accuracy", right),
+    }
+    return compare(evidence, "shortcut", more, times=False)
+
+
+def compare_compression(evidence: Evidence) -> Comparison | None:
+    """Effective rank over training, and onsets by the authors' rule."""
+    ranks = series(evidence, "rank_test", "rank", (200, 1000, 3000, 5000, 8000), ".1f")
+    more = {**_headed(f"effective rank, {MEANS},", ranks), **COMPRESSION}
+    return compare(evidence, "compression", more, times=False)
+
+
+SHORTCUT_STEPS = (200, 1000, 2000, 4000, 6000, 8000, 10_000)
+PLACEMENTS: Tells = {
+    **FIT,
+    f"test accuracy 0.995, {WHOSE}": beside_time("generalised", "accurate"),
+    f"C_Fourier 1, {WHOSE}": beside_time("fourier", "periodic"),
+    f"peak test loss, {WHOSE}": beside("peak_test_loss", "peak"),
+    f"test loss at the end, {WHOSE}": beside("test_loss", "loss", ".3f"),
+    f"relapses, {WHOSE}": beside("relapse", "relapse", ".0%"),
+}
 compare_decays = partial(
     compare,
     study="decay",
     more={
         f"parameter norm, {WHOSE}": beside("parameter_norm", "norm"),
+        f"test loss at the end, {WHOSE}": beside("test_loss", "loss", ".3f"),
         f"effective rank, {WHOSE}": beside("rank_end", "rank"),
+        f"exponent, {WHOSE}": beside("exponent_end", "exponent"),
     },
 )
-
-
-compare_compression = partial(  # effective rank at the end, and onsets by the authors' rule
-    compare,
-    study="compression",
-    times=False,
-    more={
-        f"effective rank at the end, {WHOSE}": beside("rank_end", "rank"),
-        f"its onset, {WHOSE}": beside_time("rank_onset_authors", "onset"),
-        f"onset of the exponent, {WHOSE}": beside_time("exponent_onset_authors", "exponent_onset"),
-    },
-)
+COMPRESSION: Tells = {
+    f"effective rank at the end, {WHOSE}": beside("rank_end", "rank"),
+    f"its onset, {WHOSE}": beside_time("rank_onset_authors", "onset"),
+    f"onset of the exponent, {WHOSE}": beside_time("exponent_onset_authors", "exponent_onset"),
+}

@@ -10,7 +10,7 @@ from typing import Any
 from grokscope.claims.judgements import Level
 from grokscope.claims.studies import ScaleName, Setting, Study, Test
 from grokscope.papers.inductive_bias import figures, places
-from grokscope.papers.inductive_bias.judgements import faster, few
+from grokscope.papers.inductive_bias.judgements import Few, faster
 from grokscope.papers.inductive_bias.placement import ORDER
 from grokscope.papers.inductive_bias.places import AQK, AV, NO_NORM, WHOLE, A, M, with_norm
 from grokscope.papers.inductive_bias.settings import FIELDS, base, changed, regimes, study
@@ -50,7 +50,7 @@ SPLIT = again(
     tests={
         **ORDER,
         "A^v accelerates": faster(AV, NO_NORM, 1.5),
-        "A^qk does not generalise": few(AQK, control=NO_NORM),
+        "A^qk does not generalise": Few(AQK, control=NO_NORM),
     },
     names=tuple(places.PLACES),
 )
