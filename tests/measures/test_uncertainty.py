@@ -41,6 +41,22 @@ def test_the_correction_removes_the_first_term_of_the_bias():
     assert corrected == pytest.approx(true, rel=0.02)
 
 
+@pytest.mark.parametrize("count", [3, 5])
+def test_the_correction_of_an_odd_number_of_draws(count):
+    """The halves of five draws have two each. With the weights of an even number the correction
+    would overshoot, by a tenth for five draws."""
+    rng = np.random.default_rng(1)
+    alpha = [20.0, 15.0, 10.0]  # narrow: hardly more than the first term
+
+    def draw(draws, questions):
+        return np.log(rng.dirichlet(alpha, (draws, questions)).astype(np.float32))
+
+    true = float(decompose(draw(2000, 200))["eu"])
+    few = decompose(draw(count, 60_000))
+    assert float(few["eu"]) < 0.85 * true
+    assert float(few["eu_corrected"]) == pytest.approx(true, rel=0.015)
+
+
 def test_calibration_by_hand():
     """Two questions at .9 (one right), two at .6 (both right): |1 - 1.8| / 4 + |2 - 1.2| / 4."""
     p = np.array([[0.9, 0.1], [0.9, 0.1], [0.4, 0.6], [0.4, 0.6]])

@@ -59,3 +59,30 @@ def test_the_control_has_the_same_total_variance(layer):
     even = covariance_of(found.isotropic())
     assert np.trace(even) == pytest.approx(np.trace(covariance_of(found)))
     np.testing.assert_allclose(even, np.eye(15) * even[0, 0], atol=1e-12)
+
+
+def test_laplace_torch_finds_the_same():
+    """The posterior precision of a last layer without bias by the package `laplace-torch`, which
+    counts each of its examples once."""
+    torch = pytest.importorskip("torch")
+    package = pytest.importorskip("laplace")
+    curvature = pytest.importorskip("laplace.curvature")
+    generator = torch.Generator().manual_seed(0)
+    body, head = torch.nn.Linear(4, 5, bias=False), torch.nn.Linear(5, 3, bias=False)
+    network = torch.nn.Sequential(body, torch.nn.Tanh(), head).double()
+    inputs = torch.randn(40, 4, generator=generator, dtype=torch.float64)
+    labels = torch.randint(3, (40,), generator=generator)
+    theirs = package.Laplace(
+        network,
+        "classification",
+        subset_of_weights="last_layer",
+        hessian_structure="kron",
+        prior_precision=2.0,
+        backend=curvature.CurvlinopsGGN,
+    )
+    data = torch.utils.data.TensorDataset(inputs, labels)
+    theirs.fit(torch.utils.data.DataLoader(data, batch_size=40))
+    features = torch.tanh(body(inputs)).detach().numpy()
+    ours = fit_last_layer(head.weight.detach().numpy(), features, size=40.0, precision=2.0)
+    precision = theirs.posterior_precision.to_matrix().detach().numpy()
+    np.testing.assert_allclose(np.linalg.inv(covariance_of(ours)), precision, rtol=1e-9, atol=1e-11)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import grokscope as gs
-from grokscope.spec import InContextSpec, MapsSpec
+from grokscope.spec import InContextSpec, MapsSpec, explain_idle
 from grokscope.spec.incontext import CELLS
 from grokscope.tasks.incontext import (
     add_noise,
@@ -111,7 +111,31 @@ def test_bad_sizes_are_sentences():
         InContextSpec().replace(**{"task.tasks": 49})
     with pytest.raises(gs.SpecError, match="must be a multiple of them"):
         InContextSpec().replace(**{"optimiser.batch": 100})
-    with pytest.raises(gs.SpecError, match="rotary positions need a multiple"):
+    with pytest.raises(gs.SpecError, match="rotary positions need a multiple of twice the 4 heads"):
         InContextSpec().replace(**{"model.width": 20})
     with pytest.raises(gs.SpecError, match="ivon needs the number of training examples"):
         InContextSpec().replace(**{"optimiser.kind": "ivon"})
+
+
+def test_learned_positions_need_no_pairs_of_columns():
+    """Five columns of a head have no rotary angles, but an embedding for each place will do."""
+    learned = {"model.positions": "learned", "model.heads": 4}
+    assert InContextSpec().replace(**learned, **{"model.width": 20}).model.width == 20
+    with pytest.raises(gs.SpecError, match="it must be a multiple of the 4 heads"):
+        InContextSpec().replace(**learned, **{"model.width": 18})
+
+
+def test_what_ivon_does_not_use_is_named():
+    spec = InContextSpec().replace(
+        **{
+            "optimiser.kind": "ivon",
+            "optimiser.sample_size": 100.0,
+            "optimiser.clip": 3.0,
+            "optimiser.vector_decay": 0.5,
+        }
+    )
+    told = explain_idle([spec])
+    assert told == [
+        "optimiser.clip has no effect: optimiser.kind is ivon.",
+        "optimiser.vector_decay has no effect: optimiser.kind is ivon.",
+    ]

@@ -30,9 +30,13 @@ def decompose(logs: LogProbabilities) -> dict[str, Float[jax.Array, ""]]:
         TU = H[mean_s p_s],  AU = mean_s H[p_s],  EU = TU - AU = I(label; weights)
 
     With S draws EU is too small: the first term of its error is -c / S. `eu_corrected` removes it
-    by Richardson's rule from all draws and from their halves, 2 EU_S - (EU_first + EU_second) / 2.
+    by Richardson's rule from all draws and from their halves, of h = floor(S / 2) draws each:
+
+        (S EU_S - h (EU_first + EU_second) / 2) / (S - h)
     """
-    half = logs.shape[0] // 2
+    draws = logs.shape[0]
+    half = draws // 2
+    weight = draws / (draws - half)  # 2 for an even number
     (total, aleatoric), *halves = (
         (entropy(mix(some)).mean(), entropy(some).mean())
         for some in (logs, logs[:half], logs[half : 2 * half])
@@ -42,7 +46,7 @@ def decompose(logs: LogProbabilities) -> dict[str, Float[jax.Array, ""]]:
         "tu": total,
         "au": aleatoric,
         "eu": total - aleatoric,
-        "eu_corrected": 2 * (total - aleatoric) - coarse,
+        "eu_corrected": weight * (total - aleatoric) - (weight - 1) * coarse,
     }
 
 

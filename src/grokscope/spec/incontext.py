@@ -75,11 +75,13 @@ class DecoderSpec:
     """Added to the variance before its root is taken."""
 
     def check(self) -> Iterator[str]:
-        if self.width % (2 * self.heads):
+        if self.positions == "rotary" and self.width % (2 * self.heads):
             yield (
                 f"model.width is {self.width}; rotary positions need a multiple of twice the "
                 f"{self.heads} heads."
             )
+        elif self.width % self.heads:
+            yield f"model.width is {self.width}; it must be a multiple of the {self.heads} heads."
 
 
 @dataclass(frozen=True)

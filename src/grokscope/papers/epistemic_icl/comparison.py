@@ -59,10 +59,24 @@ def _final(
 def render(tables: Mapping[str, pl.DataFrame], about: Mapping[str, Any]) -> tuple[str, dict]:
     """The page, from the template `posteriors.md`."""
     ensembles = [_describe(tables["ensemble"], tables["members"], each) for each in QUESTIONS]
+    final = tables["final"]
     text = template("posteriors.md", __package__).render(
-        final=tables["final"].to_dicts(), ensembles=ensembles, about=about
+        final=final.to_dicts(),
+        ensembles=ensembles,
+        about=about,
+        apart=_apart(final, "IVON, 64 draws", "noise of IVON's size"),
+        widened=1 / settings.kept_hessian(settings.by_ivon(settings.base("laptop"))),
     )
     return tidy(text), {}
+
+
+def _apart(final: pl.DataFrame, *names: str) -> Mapping[str, float]:
+    """How far two posteriors are from each other at most, over cells: their accuracy, TU and EU."""
+    one, other = (final.filter(posterior=name) for name in names)
+    return {
+        name: float((one[name] - other[name]).abs().max())  # type: ignore[arg-type]
+        for name in ("accuracy", "tu", "eu")
+    }
 
 
 def _describe(trace: pl.DataFrame, members: pl.DataFrame, question: Question) -> dict[str, Any]:

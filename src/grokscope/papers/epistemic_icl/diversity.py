@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
-from grokscope.claims.evidence import ArmRuns, Event
+from grokscope.claims.evidence import ArmRuns, Event, Evidence
 from grokscope.claims.judgements import Level, Trend
 from grokscope.claims.studies import Setting, Test
 from grokscope.papers.epistemic_icl import figures, settings
@@ -58,5 +59,17 @@ def ask() -> Iterator[tuple[str, Test]]:
         yield question.name("AdamW reaches further than IVON"), further
 
 
-PARTS = {"arms": map_arms, "draw": figures.draw_map, **settings.COMMON}
+def _read(evidence: Evidence) -> str:
+    """The share of EU with few tasks, with the N of every run and with the paper's rule for it."""
+    for sample in evidence.samples.values():
+        few = sample.arms[settings.FEW_ADAMW]
+        share, own = (few.median(f"id_val_eu_share{which}") for which in ("", "_own"))
+        if math.isfinite(own):
+            numbers = {"SHARE": f"{share:.2f}", "OWN": f"{own:.2f}"}
+            size = few.spec.task.sample_size
+            return settings.PROSE.reading("diversity")["own"].format(**numbers, SIZE=size)
+    return ""
+
+
+PARTS = {"arms": map_arms, "read": _read, "draw": figures.draw_map, **settings.COMMON}
 STUDY = settings.PROSE.study("diversity", dict(ask()), **PARTS)

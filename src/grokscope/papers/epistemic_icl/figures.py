@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -32,7 +33,15 @@ EU = {"ood_train_posterior_eu_corrected": "EU, new tasks", "ood_val_posterior_eu
 AU = {"ood_train_posterior_au": "AU, new tasks", "ood_val_posterior_au": "both"}
 SPREAD = dict(zip((*EU, *AU), 2 * FOUR[2:], strict=True))
 Point = tuple[float, float, str]  # of a line: where, how much, who
-REFERENCE = {"all tasks": "optimum, all tasks", "seen tasks": "optimum, seen tasks"}
+REFERENCE = {
+    "all tasks": "optimum, all tasks",
+    "seen tasks": "optimum, seen tasks",
+    "look-up": "a multiple, else a guess",
+}
+# How each of them is drawn.
+BROKEN = ((theme.SOFT, [6, 3]), (theme.NEUTRAL, [2, 3]), (theme.INK, [9, 3, 2, 3]))
+STYLES = dict(zip(REFERENCE.values(), BROKEN, strict=True))
+ROOM = 1.08  # of an axis of shares, so that a line at 1 is not under the frame
 
 
 def best_accuracy(task: Any, cell: str) -> float:
@@ -44,7 +53,7 @@ def best_accuracy(task: Any, cell: str) -> float:
 def draw_trajectories(evidence: Evidence) -> list[Panel]:
     """Accuracy in the four cells and uncertainty over training; the line across is the accuracy of
     the optimal predictor that knows all tasks."""
-    stacks = []
+    stacks, optima = [], {}
     for regime, sample in present(evidence):
         for arm in sample.arms.values():
             best = best_accuracy(arm.spec.task, BOTH.cell)
@@ -55,8 +64,20 @@ def draw_trajectories(evidence: Evidence) -> list[Panel]:
                 Curves({"parameter_norm": "Weight norm"}),
             )
             events = ("memorised", "carried", "grokked")
-            stacks.append(Stack(f"{regime}, {arm.name}", sample, arm, plots, events))
-    return charts.draw_stacks(evidence, stacks)
+            title = f"{regime}, {arm.name}"
+            stacks.append(Stack(title, sample, arm, plots, events))
+            optima[title] = f"optimal predictor {best:.2f}"
+    panels = charts.draw_stacks(evidence, stacks)
+    for panel in panels:
+        _make_room(panel.chart.vconcat[0])
+    return [replace(panel, note=f"{panel.note}; {optima[panel.title]}") for panel in panels]
+
+
+def _make_room(chart: Any) -> None:
+    """The line of a predictor that is always right would lie under the frame."""
+    for layer in chart.layer:
+        if isinstance(y := layer.encoding.y, alt.Y):
+            layer.encoding.y = y.scale(domain=[0, ROOM], nice=False)
 
 
 def asked(sample: Sample) -> Sequence[Question]:
@@ -68,7 +89,8 @@ def asked(sample: Sample) -> Sequence[Question]:
 
 def draw_sweep(evidence: Evidence, sweep: str, title: str) -> list[Panel]:
     """Accuracy, AU and EU against what is swept: medians over seeds of each arm, and the optimum:
-    its total uncertainty is drawn with the networks' AU."""
+    its total uncertainty is drawn with the networks' AU. EU has an axis in logarithms: between
+    methods, and between few and many tasks, it differs tenfold and more."""
     panels = []
     for regime, sample in present(evidence):
         task = next(iter(sample.arms.values())).spec.task
@@ -84,7 +106,7 @@ def draw_sweep(evidence: Evidence, sweep: str, title: str) -> list[Panel]:
                 if reference := {"accuracy": "accuracy", "au": "tu"}.get(column):
                     drawn = best.select("at", reference, pl.col("prior").replace(REFERENCE))
                     points += drawn.rows()
-                chart = _lines(points, title, name)
+                chart = _lines(points, title, name, log=name == "EU")
                 panels.append(Panel(f"{regime}: {name}, {words}", chart, count_runs(sample)))
     return panels
 
@@ -93,21 +115,27 @@ draw_context = partial(draw_sweep, sweep="context", title="Examples in context")
 draw_noise = partial(draw_sweep, sweep="noise", title="Share of wrong labels in context")
 
 
-def _lines(points: Sequence[Point], x_title: str, y_title: str) -> alt.LayerChart:
-    rows: Rows = [{"at": at, "value": v, "who": who} for at, v, who in points if np.isfinite(v)]
+def _lines(
+    points: Sequence[Point], x_title: str, y_title: str, log: bool = False
+) -> alt.LayerChart:
+    known = [(at, v, who) for at, v, who in points if np.isfinite(v) and (v > 0 or not log)]
+    rows: Rows = [{"at": at, "value": v, "who": who} for at, v, who in known]
     names = list(dict.fromkeys(row["who"] for row in rows))
-    dashed = [name in REFERENCE.values() for name in names]
-    colours = [theme.SOFT if d else theme.arm_colour(i) for i, d in enumerate(dashed)]
-    dashes = alt.Scale(domain=names, range=[[5, 3] if d else [1, 0] for d in dashed])
+    styles = [STYLES.get(name, (theme.arm_colour(i), [1, 0])) for i, name in enumerate(names)]
+    colours, dashes = (list(each) for each in zip(*styles, strict=True)) if styles else ([], [])
     legend = alt.Legend(title=None, orient="bottom", columns=2)
+    y = alt.Y("value:Q", scale=alt.Scale(type="log"), axis=alt.Axis(format="~g", tickCount=4))
+    y = y if log else alt.Y("value:Q")
     line = (
         alt.Chart(inline(rows))
         .mark_line(point=True)
         .encode(
             x=alt.X("at:Q", title=x_title),
-            y=alt.Y("value:Q", title=y_title),
+            y=y.title(f"{y_title} (log scale)" if log else y_title),
             color=alt.Color("who:N", scale=alt.Scale(domain=names, range=colours), legend=legend),
-            strokeDash=alt.StrokeDash("who:N", scale=dashes, legend=None),
+            strokeDash=alt.StrokeDash(
+                "who:N", scale=alt.Scale(domain=names, range=dashes), legend=None
+            ),
         )
     )
     return alt.LayerChart(layer=[line], width=charts.WIDTH, height=charts.HEIGHT)
@@ -141,7 +169,7 @@ def _cell(arm: ArmRuns, column: str) -> dict[str, Any]:
         "x": task.tasks,
         "y": task.train_fraction,
         "value": value if known else None,
-        "text": f"{value:.2f}{note}" if known else "–",
+        "text": f"{value:{'.2f' if of_accuracy else '.2g'}}{note}" if known else "–",
     }
 
 

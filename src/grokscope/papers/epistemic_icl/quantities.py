@@ -10,15 +10,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
 
 from grokscope.measures.outcomes import find_event
 from grokscope.papers.epistemic_icl import posteriors
+from grokscope.papers.epistemic_icl.lookup import has_multiple, look_up, sort_answers
 from grokscope.papers.epistemic_icl.optimal import predict_optimally
-from grokscope.papers.epistemic_icl.settings import QUESTIONS
+from grokscope.papers.epistemic_icl.settings import QUESTIONS, kept_hessian
 from grokscope.probes import take
 from grokscope.spec import EventRule, MapsSpec
 from grokscope.spec.incontext import CELLS
@@ -31,7 +32,7 @@ LEVELS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9)
 risen so far that its smallest value so far lies this share below it."""
 RULES = tuple((way, level) for way in ("falls", "rises") for level in LEVELS)
 SMOOTHED = 5  # rows
-LEAST_PEAK = 0.005  # nats
+ABOVE_CHANCE = 3  # times as high as while accuracy is at chance a peak must be
 SIGNALS = {
     "eu": "EU",
     "tu": "total uncertainty",
@@ -109,13 +110,39 @@ def smooth(values: np.ndarray, ahead: int = 0) -> np.ndarray:  # (rows,)
     return np.lib.stride_tricks.sliding_window_view(padded, SMOOTHED).mean(axis=-1)
 
 
-def find_peak(epochs: np.ndarray, values: np.ndarray, floor: float = LEAST_PEAK) -> float | None:
+class Hump(NamedTuple):
+    """The largest value of a smoothed signal, and the smallest after it as a share of that."""
+
+    epoch: float
+    top: float
+    left: float
+
+    @classmethod
+    def find(cls, epochs: np.ndarray, values: np.ndarray) -> Hump:
+        level = smooth(values, SMOOTHED // 2)
+        at = int(level.argmax())
+        top = float(level[at])
+        return cls(float(epochs[at]), top, float(level[at:].min()) / top if top > 0 else 1.0)
+
+
+def find_peak(epochs: np.ndarray, values: np.ndarray, floor: float = 0.0) -> float | None:
     """When a smoothed signal is largest. Without a later fall to half of that there is no peak,
-    only a rise; nor is there one below the floor."""
-    level = smooth(values, SMOOTHED // 2)
-    top = int(level.argmax())
-    falls = (level[top:] <= level[top] / 2).any()
-    return float(epochs[top]) if top and falls and level[top] >= floor else None
+    only a rise; nor is there one below the floor, or in the first row."""
+    hump = Hump.find(epochs, values)
+    falls = hump.epoch > epochs[0] and hump.left <= 0.5
+    return hump.epoch if falls and hump.top >= floor else None
+
+
+def usual_level(epochs: np.ndarray, values: np.ndarray, at_chance: np.ndarray) -> float:
+    """The median of a signal while accuracy is at chance, 0 if it never is. The initial weights do
+    not count."""
+    before = values[at_chance & (epochs > 0)]
+    return float(np.median(before)) if len(before) else 0.0
+
+
+def chance_of(task: MapsSpec) -> float:
+    """Accuracy below which a network is taken to guess: half as much again as by guessing."""
+    return 1.5 / task.modulus
 
 
 def alarm_times(epochs: np.ndarray, values: np.ndarray) -> list[float]:
@@ -151,6 +178,7 @@ def summarise(run: Run) -> Mapping[str, float | None]:
         parts = {n: last[f"{cell}_posterior_{n}"] for n in ("tu", "au", "eu_corrected", "accuracy")}
         found |= {f"{cell}_final_{name}": value for name, value in parts.items()}
         found[f"{cell}_eu_share"] = parts["eu_corrected"] / max(parts["tu"], 1e-9)
+    found |= read_posterior(run)
     for cell, _, event, _ in QUESTIONS:
         then = run.outcome[event.column]["epoch"]
         read = read_wait(run, rows, cell, then) | sweep(posterior, cell, then is not None)
@@ -158,19 +186,32 @@ def summarise(run: Run) -> Mapping[str, float | None]:
     return found
 
 
+def read_posterior(run: Run) -> dict[str, float]:
+    """What EU owes to a constant: the share of EU that Laplace finds with seen pairs times seen
+    tasks for N, the paper's rule; what is left of IVON's Hessian h at the end, and what would be if
+    it learned nothing (h falls by the factor beta2 in every step)."""
+    spec: Any = run.about
+    if spec.optimiser.kind == "ivon":
+        hessian = [h.ravel() for n, h in run.weights().items() if n.startswith("hessian.")]
+        left = float(np.median(np.concatenate(hessian))) / spec.optimiser.hessian
+        return {"hessian_left": left, "hessian_forgotten": kept_hessian(spec)}
+    every = sequences(spec.task)
+    own = posteriors.laplace(run, every["id_train"], size=float(spec.task.sample_size))
+    measured = own.measure_last(every["id_val"])
+    return {"id_val_eu_share_own": measured["eu_corrected"] / max(measured["tu"], 1e-9)}
+
+
 def read_wait(
     run: Run, rows: pl.DataFrame, cell: str, then: float | None
 ) -> dict[str, float | None]:
-    """EU in a cell before and after it is generalised to (`then`), and when each alarm goes off.
-    `usual` is its median while accuracy is at chance, 0 if it never is."""
-    chance = 1.5 / run.about.task.modulus  # type: ignore[attr-defined]
+    """EU in a cell before and after it is generalised to (`then`), and when each alarm goes off."""
+    chance = chance_of(run.about.task)  # type: ignore[attr-defined]
     epochs, eu, accuracy = (
         rows[column].to_numpy()
         for column in ("epoch", f"{cell}_posterior_eu_corrected", f"{cell}_accuracy")
     )
-    before = eu[(accuracy < chance) & (epochs > 0)]
-    usual = float(np.median(before)) if len(before) else 0.0
-    peak = find_peak(epochs, eu, max(LEAST_PEAK, 3 * usual))
+    usual = usual_level(epochs, eu, accuracy < chance)
+    peak = find_peak(epochs, eu, ABOVE_CHANCE * usual)
     half = find_half(run.curve, cell, chance)
     early = float(np.median(eu[1 : 1 + max(1, len(eu) // 4)]))
     found: dict[str, float | None] = {
@@ -228,6 +269,8 @@ def sweep(posterior: posteriors.Posterior, cell: str, generalised: bool) -> dict
     at random."""
     task, clean = posterior.spec.task, sequences(posterior.spec.task)[cell]
     logs, labels = posterior.answer(clean), clean[:, 2::3]
+    right = np.exp(logs).mean(axis=0).argmax(axis=-1) == labels
+    sorted_out = sort_answers(right, has_multiple(clean, task.modulus), task.modulus)
     context = [posteriors.measure(logs[:, :, k], labels[:, k]) for k in range(task.triples)]
     noisy = [posterior.measure_last(disturb(task, cell, noise)) for noise in NOISES]
     places = {
@@ -241,9 +284,12 @@ def sweep(posterior: posteriors.Posterior, cell: str, generalised: bool) -> dict
         "context_fall_au": context[1]["au"] - context[-1]["au"],
         **{f"noise_slope_{n}": np.polyfit(NOISES, [f[n] for f in noisy], 1)[0] for n in names},
     }
+    above = sorted_out.pop("absent_gain")
     return {
         **{f"{place}_{name}": found[name] for place, found in places.items() for name in names},
         **{name: float(value) if generalised else None for name, value in claimed.items()},
+        **sorted_out,
+        "absent_gain": above if generalised else None,
     }
 
 
@@ -256,15 +302,19 @@ def disturb(task: MapsSpec, cell: str, noise: float) -> np.ndarray:
 @cache
 def optimum(task: MapsSpec, cell: str) -> pl.DataFrame:
     """The optimal predictor on the same sequences: accuracy and TU for each number of examples and
-    each share of wrong labels, for both priors."""
+    each share of wrong labels, for both priors; and those of the rule that looks up a multiple of
+    the question, and guesses where there is none."""
     maps, every = build_maps(task, 0), grid(task.modulus)
     rows: list[tuple] = []
     for prior, tasks in (("all tasks", every), ("seen tasks", maps.seen_tasks)):
         clean = predict_optimally(sequences(task)[cell], tasks, task.modulus)
-        means = zip(clean.accuracy.mean(axis=0), clean.total.mean(axis=0), strict=True)
-        rows += [(prior, "context", float(k), *mean) for k, mean in enumerate(means)]
+        each = zip(clean.accuracy.mean(axis=0), clean.total.mean(axis=0), strict=True)
+        rows += [(prior, "context", float(k), *mean) for k, mean in enumerate(each)]
         for noise in NOISES:
             found = predict_optimally(disturb(task, cell, noise), tasks, task.modulus, noise)
             last = found.accuracy[:, -1].mean(), found.total[:, -1].mean()
             rows.append((prior, "noise", noise, *last))
+    rule = look_up(has_multiple(sequences(task)[cell], task.modulus), task.modulus)
+    means = zip(*rule, strict=True)
+    rows += [("look-up", "context", float(k), *map(float, mean)) for k, mean in enumerate(means)]
     return pl.DataFrame(rows, ["prior", "sweep", "at", "accuracy", "tu"], orient="row")

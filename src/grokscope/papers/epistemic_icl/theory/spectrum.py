@@ -85,8 +85,8 @@ def late_amplitude(regime: Regime, side: Side) -> float:
 
 
 def time_at(regime: Regime, level: float, side: Side, transient=log_transient) -> float:
-    """When C_0 E falls to a risk; `level` is risk / C_0. Infinite precision is not needed: the
-    logarithm is monotone in log t, so bisection finds it. NaN if the risk starts below."""
+    """When C_0 E falls to a risk; `level` is risk / C_0. NaN if the risk starts below. The root is
+    sought in log t: times may be 1e-9, and an absolute tolerance would be a large part of them."""
 
     def above(time: float) -> float:
         return transient(regime, time, side) - math.log(level)
@@ -99,7 +99,8 @@ def time_at(regime: Regime, level: float, side: Side, transient=log_transient) -
     low = high / 2
     while above(low) < 0:
         low /= 2
-    return float(brentq(above, low, high, rtol=1e-12))
+    root = brentq(lambda log: above(math.exp(log)), math.log(low), math.log(high), xtol=1e-13)
+    return math.exp(root)
 
 
 def delay(regime: Regime, level: float, transient=log_transient) -> float:
