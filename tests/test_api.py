@@ -67,6 +67,14 @@ def test_recipes_and_files_can_be_trained_by_name(tiny, store, tmp_path):
         gs.train("labtop", store)
 
 
+def test_what_is_no_spec_and_no_run_gets_a_sentence():
+    with pytest.raises(gs.SpecError, match="3 cannot be trained; give a spec"):
+        gs.train(3)
+    for ask in (lambda: gs.fork("3988", 500), lambda: gs.extend("3988", 5), lambda: gs.plot("39")):
+        with pytest.raises(gs.SpecError, match=r"is no run; get one by its name: gs\.Store"):
+            ask()
+
+
 def test_a_run_tells_its_events_and_scalars(tiny, store):
     (run,) = gs.train(tiny, store)
     assert run.memorised == run.outcome["memorised"]["epoch"]

@@ -13,8 +13,9 @@ import time
 import pytest
 
 import grokscope as gs
-from grokscope import cli
+from grokscope import cli, interrupts
 from grokscope.spec import to_toml
+from small_incontext import SMALL
 
 TINY = [
     "--task.modulus=11",
@@ -66,6 +67,18 @@ def test_help_explains_every_field(call):
     assert "Multiplies the penalty" in out
 
 
+def test_help_has_an_example_per_line_and_flowing_sentences(call, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    out = call("lab", "--help")[1]
+    examples = [
+        "Examples:",
+        "    grokscope lab",
+        "    grokscope lab --allow my_rule.py my_data.csv",
+    ]
+    assert "\n".join(examples) in out
+    assert "else `store` in the nearest grokscope.toml, here or above, or in" in out
+
+
 def test_train_list_show(call):
     code, out, err = call("train", "laptop", *TINY, "--over", "seed=0..1")
     assert code == 0
@@ -105,6 +118,26 @@ def test_toml_overrides_and_dry_run(call, tmp_path):
     assert out.count("to train") == 3
     assert out.count("prior.strength=3") == 3
     assert call("runs")[1].startswith("No runs in")
+
+
+def test_another_kind_of_run_from_a_file(call, tmp_path):
+    """In-context runs are read from TOML as from JSON, swept, overridden, and trained."""
+    (tmp_path / "mine.toml").write_text(to_toml(SMALL) + "[sweep]\nseed = [0, 1]\n")
+    expected = gs.sweep(SMALL.replace(training={"epochs": 20}), {"seed": [0, 1]})
+    line = ["train", "mine.toml", "training.epochs=20"]
+    out = call(*line, "--dry-run")[1]
+    assert [text.split()[0] for text in out.splitlines()] == [spec.id for spec in expected]
+    assert call(*line, "seed=1", "--quiet")[0] == 0
+    assert gs.Store("runs").find(expected[1]).status == "finished"
+    assert call("train", expected[1].id, "--more", "10", "--quiet")[0] == 0
+    assert len(gs.Store("runs").ids()) == 2
+    for extra, words in (
+        (["--task.triples", "3"], "given as name=value"),
+        (["task.alphabet=3"], "Unknown field task.alphabet"),
+        (["task.triples=x"], "task.triples is 'x'; it must be a whole number."),
+    ):
+        code, _, err = call(*line, *extra)
+        assert (code, words in err) == (2, True)
 
 
 def test_a_sweep_is_added_to_that_of_the_file(call, tmp_path):
@@ -153,6 +186,9 @@ def test_recipes_print_as_toml(call, tmp_path):
     ("arguments", "exit_code", "words"),
     [
         (["train", "nope"], 2, "There is no recipe 'nope'"),
+        (["train", "3988"], 2, "If it is a run, add --more EPOCHS."),
+        (["train", "task.modulus=abc"], 2, "task.modulus is 'abc'; it must be a whole number."),
+        (["train", "task=3"], 2, "task is a group of fields; name one, such as task.kind."),
         (["train", "gone.toml"], 2, "Cannot read gone.toml"),
         (["train", "--task.alphabit", "3"], 2, "--task.alphabet"),
         (["train", "--task.modulus", "many"], 2, "modulus"),
@@ -254,6 +290,26 @@ def reached(store):
     return [int(progress[0]["step"]) for progress in saved if progress is not None]
 
 
+def test_what_a_callback_swallows_leaves_no_traceback():
+    """Ctrl-C in a callback, as one of the garbage collector: told once, by the command."""
+
+    class Interrupted:
+        def __del__(self):
+            raise KeyboardInterrupt
+
+    class Broken:
+        def __del__(self):
+            raise ValueError
+
+    told = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "unraisablehook", lambda lost: told.append(lost.exc_type))
+        with interrupts.noticed():
+            Interrupted()
+            Broken()
+        assert told == [ValueError]
+
+
 def test_interrupt_leaves_everything_resumable(tmp_path):
     """Ctrl-C in a real terminal: one sentence, exit code 130, and the next call goes on."""
     long = [*TINY[:4], "--training.epochs=300000", "--training.log-every=100", "--store=runs"]
@@ -284,7 +340,7 @@ def test_interrupt_leaves_everything_resumable(tmp_path):
     assert process.wait() == 130
     os.close(master)
     text = output.decode()
-    assert "resumes from the last resume point" in text
+    assert text.count("resumes from the last resume point") == 1
     assert "Traceback" not in text
     assert "%" in text  # a bar was drawn
     (run,) = store.runs()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -62,9 +63,29 @@ def test_names_tags_and_notes(call):
     assert call("tag", first)[0] == 2
 
 
+def test_a_name_belongs_to_one_run(call):
+    """Whether it was given, or comes from a watched loop; the same name again is no change."""
+    first, second = (run.id for run in gs.Store("runs").runs()[:2])
+    store = gs.Store("runs")
+    watched = store.begin(gs.spec.ObservedSpec("my run"))
+    store.save_progress(watched, {"epoch": np.array([0])}, None, {"segments": []})
+    assert watched.id in call("show", "my run")[1]
+    assert call("name", first, "slow")[0] == call("name", first, "slow")[0] == 0
+    for name, owner in (("slow", first), ("my run", watched.id)):
+        code, _, err = call("name", second, name)
+        assert (code, f"Run {owner} has the name {name!r} already" in err) == (2, True)
+
+
+def test_a_limit_is_positive(call):
+    for limit in ("0", "-1"):
+        code, _, err = call("runs", "--limit", limit)
+        assert (code, err) == (2, f"grokscope: --limit is {limit}; it must be at least 1.\n")
+
+
 def test_rm_asks_and_moves_to_the_trash(call, monkeypatch):
     code, _, err = call("rm", "--where", "seed = 1")
-    assert (code, "--yes" in err) == (2, True)  # nobody can be asked here
+    assert code == 2  # nobody can be asked here
+    assert "Move 2 runs to the trash? There is no terminal to ask on; add --yes." in err
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
     monkeypatch.setattr("builtins.input", lambda question: "n")
     call("rm", "--where", "seed = 1")

@@ -57,4 +57,4 @@ def test_the_bridge_says_what_it_needs():
     code = "import sys; sys.modules['torch'] = None; import grokscope; import grokscope.bridge"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode != 0
-    assert "pip install 'grokscope[torch]'" in done.stderr
+    assert "pip install '.[torch]'" in done.stderr

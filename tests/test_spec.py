@@ -236,11 +236,31 @@ def test_toml_with_recipe_and_sweep(tmp_path):
         from_toml(tmp_path / "missing.toml")
 
 
+def test_every_kind_that_is_trained_is_read_from_toml(tmp_path):
+    file = tmp_path / "spec.toml"
+    for kind in (gs.spec.InContextSpec, gs.spec.FieldSpec):
+        spec = kind().replace(**{"training.epochs": 30, "optimiser.lr": 2e-3})
+        file.write_text(to_toml(spec))
+        assert from_toml(file) == (spec, {})
+    for text, words in (
+        ('kind = "observed"\nname = "a"', "your own loop trains"),
+        ('kind = "incontxt"', "Did you mean incontext"),
+        ("kind = [3]", "unknown kind"),
+        ('kind = "fields"\nrecipe = "smoke"', "every recipe is of the kind routing"),
+    ):
+        file.write_text(text)
+        with pytest.raises(gs.SpecError, match=words):
+            from_toml(file)
+
+
 def test_sweep_keeps_equal_runs_once():
     specs = gs.sweep(gs.RunSpec(), {"prior.kind": ["none", "oracle"], "prior.strength": [0, 1]})
     assert len(specs) == 2  # oracle of strength 0 is no prior
     with pytest.raises(gs.SpecError, match="has no values"):
         gs.sweep(gs.RunSpec(), {"seed": []})
+    for values in (3, "oracle"):
+        with pytest.raises(gs.SpecError, match=f"needs a list of values, not {values!r}"):
+            gs.sweep(gs.RunSpec(), {"prior.kind": values})
 
 
 def test_equal_numbers_are_the_same_run():

@@ -9,6 +9,7 @@ import numpy as np
 
 import grokscope as gs
 from grokscope import terminal
+from grokscope.draw.reading import Phase
 from grokscope.engine.events import Event
 from grokscope.spec import ObservedSpec
 from grokscope.terminal import OutcomeTable, Watch, clock, plain_table, say, show_run, state_of
@@ -34,7 +35,8 @@ def test_brackets_are_shown_as_they_are(store, capsys):
     shown = capsys.readouterr().out
     for text in ("[a]", "[nan, nan]", "[1.0, 2.0]", *names):
         assert text in shown
-    assert shown.count("name=[/red] gpt [small]") == 2
+    assert shown.count("[/red] gpt [small]") == 2
+    assert shown.splitlines().count("times in steps") == 1  # its name is in a column alone
     assert f"{run.id}  interrupted at 0" in shown
 
 
@@ -106,6 +108,45 @@ def test_fields_that_do_not_fit_become_words(tiny, store, capsys):
     assert "lr=0.002" in second
     assert (first.split()[0], second.split()[0]) == (runs[0].id[:8], runs[1].id[:8])
     assert f"{datetime.fromisoformat(runs[0].started or ''):%d %b %H:%M}" in first
+
+
+def test_a_narrow_listing_of_mixed_runs_tells_them_apart(tiny, store, capsys):
+    """At 84 columns: seed and prior first, defaults of other fields and of watched runs left
+    out, and less is said of the outcome."""
+    over = {"prior.kind": ["none", "oracle"], "seed": [0, 1]}
+    short = tiny.replace(training={"epochs": 10})
+    trained = gs.train([*gs.sweep(short, over), short.replace(task={"modulus": 7})], store)
+    watched = store.begin(ObservedSpec("my run"))
+    store.save_progress(watched, {"epoch": np.array([0])}, None, {"segments": []})
+    terminal.make_console(width=84).print(OutcomeTable([*trained, watched], dated=True))
+    heading, *lines = capsys.readouterr().out.splitlines()
+    assert heading.split()[:4] == ["run", "name", "what", "differs"]
+    words = [line[18:50].split() for line in lines[:6]]
+    start = [["seed=0", "prior=none"], ["seed=1", "prior=none"], ["seed=0", "prior=oracle"]]
+    assert [found[:2] for found in words[:3]] == start
+    assert "modulus=7" in words[4]
+    assert "my run" in lines[5]
+    assert words[5][:2] == ["seed=0", "kind=observed"]
+    assert "measures" not in lines[5]
+
+
+def test_grokking_without_a_plateau_is_explained():
+    """A run may have grokked although its phase of grokking was not found."""
+    event = {"measure": "test_accuracy", "threshold": 0.9, "persistence": 3, "observed_until": 500}
+    said = []
+    for memorised, grokked in ((200, 100), (None, 100), (50, 100), (50, None)):
+        outcome = {
+            "epochs": 500,
+            "memorised": {**event, "epoch": memorised},
+            "grokked": {**event, "epoch": grokked},
+        }
+        said.append(terminal._explain_phase(Phase("grokking", None, None, "rises"), outcome))
+    assert said == [
+        "not found: it had grokked when it memorised",
+        "not found: it never memorised",
+        "not found: no rise after memorisation",
+        "not found",
+    ]
 
 
 def test_an_interrupted_run_is_not_under_way(tiny, store):

@@ -81,6 +81,7 @@ def fork(
     in the same store; what the store has is not trained again."""
     from grokscope.engine import fork_spec
 
+    _check_run(run)
     place = run.path.parent if store is None else store
     return train(fork_spec(run, epoch, **changes), place, progress=progress, trust=trust)[0]
 
@@ -92,6 +93,7 @@ def extend(run: Run, more: int, *, progress: bool | None = None, trust: bool = F
     from grokscope.engine import extend_spec, go_on
     from grokscope.parts import trusting
 
+    _check_run(run)
     spec, store = extend_spec(run, more), Store(run.path.parent)
     with trusting(trust):
         if trouble := go_on(run, spec, store):
@@ -101,11 +103,23 @@ def extend(run: Run, more: int, *, progress: bool | None = None, trust: bool = F
 
 def read_sources(specs: Source | Iterable[Source]) -> Iterator[Spec]:
     """Specs, with recipes and files read."""
+    if not isinstance(specs, Iterable | Spec):
+        specs = [specs]  # refused below
     for source in [specs] if isinstance(specs, Spec | str | Path) else specs:
         if isinstance(source, Spec):
             yield source
-        else:
+        elif isinstance(source, str | Path):
             yield from sweep(*load_source(str(source)))
+        else:
+            raise SpecError(
+                f"{source!r} cannot be trained; give a spec, the name of a recipe, a TOML file, or "
+                "a list of them."
+            )
+
+
+def _check_run(run: object) -> None:
+    if not isinstance(run, Run):
+        raise SpecError(f"{run!r} is no run; get one by its name: gs.Store().get({str(run)!r}).")
 
 
 def plot(
@@ -139,6 +153,9 @@ def plot(
         raise SpecError(f"A map needs two fields, x and y, and times one; y is {y!r}.")
     draw_offline()
     measure, x, y = (name.replace("-", "_") for name in (measure, x, y))
-    arms = group_runs([runs] if isinstance(runs, Run) else runs)
+    listed = [runs] if isinstance(runs, Run | str) else list(runs)
+    for run in listed:
+        _check_run(run)
+    arms = group_runs(listed)
     look = Look(measure, tuple(log), title, width, height)
     return draw_figure(kind, arms, look) if kind in FIGURES else draw_sweep(arms, x, y, look)

@@ -3,6 +3,7 @@ its help; errors are sentences with an exit code of their own."""
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import os
 import re
@@ -17,16 +18,29 @@ import tyro
 from grokscope import interrupts, management
 from grokscope import options as known
 from grokscope.demo import run_demo
-from grokscope.errors import GrokscopeError, SpecError, plain, suggest
-from grokscope.spec import RunSpec, explain_idle, field_type, flatten, load_source, sweep, to_dict
-from grokscope.spec.reading import parse_sweep
+from grokscope.errors import GrokscopeError, SpecError, name_extra, plain, suggest
+from grokscope.spec import (
+    RunSpec,
+    Spec,
+    explain_idle,
+    field_type,
+    flatten,
+    load_source,
+    sweep,
+    to_dict,
+)
+from grokscope.spec.fields import check, field_types, is_section, plain_numbers
+from grokscope.spec.reading import parse_sweep, parse_value
 from grokscope.store import Store, describe
 from grokscope.terminal import OutcomeTable, Watch, certificate_table, say
 
 if TYPE_CHECKING:
     from grokscope.engine.executors import Executor
-    from grokscope.spec import Spec
     from grokscope.store import Run
+
+
+# Of `grokscope train`, besides the fields of the usual kind of run.
+OPTIONS = ("h", "help", "no_quiet", "no_dry_run", "no_trust", *known.Train.__dataclass_fields__)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -75,18 +89,30 @@ def _overview() -> str:
 def _parse(name: str, rest: list[str]) -> Any:
     command = COMMANDS[name][0]
     default: Any = None
-    if name in ("train", "fork"):
-        rest = _as_flags(rest)
+    base: Spec | None = None
     if name == "train":
         # The overrides are laid over the recipe or file, so that has to be read first.
-        source = rest[0] if rest and not rest[0].startswith("-") else "laptop"
+        source = rest[0] if rest and not _is_override(rest[0]) else "laptop"
         more = any(item.partition("=")[0] == "--more" for item in rest)
         base = _spec_of(rest) if more else load_source(source)[0]
-        default = known.Train(source=source, spec=base)
-    if name == "fork" and rest and not rest[0].startswith("-"):
-        # As with a recipe: what is not named stays as it is in the run.
-        default = known.Fork(run=rest[0], at=tyro.MISSING, spec=_spec_of(rest))
-    options = tyro.cli(command, prog=f"grokscope {name}", args=rest, default=default)
+        rest = _as_flags(rest, type(base))
+        default = known.Train(source=source)
+    if name == "fork":
+        rest = _as_flags(rest)
+        if rest and not rest[0].startswith("-"):
+            # As with a recipe: what is not named stays as it is in the run.
+            base = _spec_of(rest)
+            default = known.Fork(run=rest[0], at=tyro.MISSING)
+    if isinstance(base, RunSpec):
+        default.spec = base
+    options = tyro.cli(
+        command,
+        prog=f"grokscope {name}",
+        description=inspect.getdoc(command),
+        args=rest,
+        default=default,
+        registry=known.REGISTRY,
+    )
     if name == "train":
         if options.source != default.source:
             raise SpecError(f"Name the recipe or file first: grokscope train {options.source} ...")
@@ -95,14 +121,25 @@ def _parse(name: str, rest: list[str]) -> Any:
     return options
 
 
-def _as_flags(rest: list[str]) -> list[str]:
-    """`prior.kind=oracle` as a flag; `seed=0..4` and `lr=0.1,0.2` join those of --over."""
+def _is_override(item: str) -> bool:
+    return item.startswith("-") or ("=" in item and not item.endswith(".toml"))
+
+
+def _as_flags(rest: list[str], kind: type[Spec] = RunSpec) -> list[str]:
+    """`prior.kind=oracle` as a flag; `seed=0..4` and `lr=0.1,0.2` join those of --over, and so does
+    every field of another kind of run, for which there are no flags."""
     flags: list[str] = []
     over: list[str] = []
     sweeping = False
     for place, item in enumerate(rest):
         name, equals, value = item.partition("=")
         if item.startswith("-"):
+            flag = item.lstrip("-").partition("=")[0].replace("-", "_")
+            if kind is not RunSpec and flag not in OPTIONS:
+                raise SpecError(
+                    f"{item} is no option of the kind {kind.kind_name}; its fields are given as "
+                    "name=value, such as seed=1."
+                )
             sweeping = item == "--over"
             flags += [] if sweeping else [item]
         elif sweeping:
@@ -111,18 +148,25 @@ def _as_flags(rest: list[str]) -> list[str]:
             flags.append(item)
         elif equals and not (place == 0 and item.endswith(".toml")):
             field = name.replace("-", "_")
-            if field_type(field) is None:
-                fields = dict(flatten(to_dict(RunSpec())))
-                raise SpecError(f"Unknown field {name}.{suggest(field, fields)}")
+            if (hint := field_type(field, kind)) is None:
+                known_fields = dict(flatten(to_dict(kind())))
+                raise SpecError(f"Unknown field {name}.{suggest(field, known_fields)}")
+            if is_section(hint):
+                first = next(iter(field_types(hint)))
+                raise SpecError(f"{name} is a group of fields; name one, such as {name}.{first}.")
             several = "," in value or re.fullmatch(r"\d+\.\.\d+", value)
-            over += [item] if several else []
-            flags += [] if several else [f"--{name}", value]
+            if not several:
+                check(plain_numbers(parse_value(value, hint), hint), hint, field)
+            if several or kind is not RunSpec:
+                over.append(item)
+            else:
+                flags += [f"--{name}", value]
         else:
             flags.append(item)
     return [*flags, "--over", *over] if over else flags
 
 
-def _spec_of(rest: list[str]) -> RunSpec:
+def _spec_of(rest: list[str]) -> Spec:
     """The spec of the run that is named first."""
     place = [after for before, after in itertools.pairwise(rest) if before == "--store"]
     place += [item.partition("=")[2] for item in rest if item.startswith("--store=")]
@@ -137,9 +181,10 @@ def do_train(options: known.Train) -> int:
     store = Store(options.store)
     if options.more is not None:
         return _extend(options, store)
-    base, over = load_source(options.source)
-    asked = base.replace(**to_dict(options.spec))
-    given = parse_sweep(options.over, "--over")
+    asked, over = load_source(options.source)
+    if isinstance(asked, RunSpec):  # the flags are of its fields
+        asked = asked.replace(**to_dict(options.spec))
+    given = parse_sweep(options.over, "--over", type(asked))
     over |= given
     specs = [pin_spec(spec) for spec in sweep(asked, over)]
     named = [*options.named, *given]
@@ -226,9 +271,7 @@ def do_lab(options: known.Lab) -> int:
     try:
         from grokscope.lab.server import Lab, serve
     except ModuleNotFoundError as error:
-        raise SpecError(
-            f"The lab needs {error.name}; install it with `pip install 'grokscope[lab]'`."
-        ) from error
+        raise SpecError(f"The lab needs {error.name}. {name_extra('lab')}") from error
     serve(Lab(Store(options.store), options.results, options.allow), options.port, options.open)
     return 0
 

@@ -67,6 +67,11 @@ def named_error(name: str, message: str) -> GrokscopeError:
     return kinds.get(name, TrainingError)(message)
 
 
+def name_extra(name: str) -> str:
+    """How to install an extra: the package lies in a clone, under no name that pip could find."""
+    return f"Install the extra `{name}`: pip install '.[{name}]' in the clone of grokscope."
+
+
 def suggest(name: str, known: Iterable[str], otherwise: str = "") -> str:
     """' Did you mean …?' for the names nearest to `name`, else `otherwise` or ' Known: …'."""
     known = sorted(known)

@@ -42,7 +42,8 @@ def sentence(number: int) -> str:
 
 @contextlib.contextmanager
 def noticed() -> Iterator[None]:
-    """Within, `check` raises what a callback of a library may have swallowed."""
+    """Within, `check` raises what a callback of a library may have swallowed; Python does not tell
+    of it in between."""
     main = threading.current_thread() is threading.main_thread()
     if not main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         yield
@@ -52,12 +53,18 @@ def noticed() -> Iterator[None]:
         _asked.set()
         raise KeyboardInterrupt
 
+    def tell(lost: sys.UnraisableHookArgs) -> None:
+        if not issubclass(lost.exc_type, KeyboardInterrupt):
+            before(lost)
+
     _asked.clear()
+    before, sys.unraisablehook = sys.unraisablehook, tell
     signal.signal(signal.SIGINT, note)
     try:
         yield
         check()
     finally:
+        sys.unraisablehook = before
         signal.signal(signal.SIGINT, signal.default_int_handler)
         _asked.clear()
 
@@ -107,10 +114,18 @@ def _stop_late(ear: int) -> None:
     while number := os.read(ear, 1):
         if number[0] in CODES:
             # A second signal ends what is being put in order.
-            select.select([ear], [], [], PATIENCE)
-            if _closing.is_set():
-                select.select([ear], [], [], MOST_PATIENCE)
+            then = _hear(ear, PATIENCE)
+            if then is None and _closing.is_set():
+                then = _hear(ear, MOST_PATIENCE)
+            if then == b"":  # the command has come to its end, and said so itself
+                break
             with contextlib.suppress(OSError, ValueError):
                 print(f"\n{sentence(number[0])}", file=sys.stderr, flush=True)
             os._exit(CODES[signal.Signals(number[0])])
     os.close(ear)
+
+
+def _hear(ear: int, seconds: float) -> bytes | None:
+    """What comes within so many seconds: a signal, nothing more ever (b""), or None."""
+    heard, _, _ = select.select([ear], [], [], seconds)
+    return os.read(ear, 1) if heard else None

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from grokscope import options as known
+from grokscope.draw.words import count
 from grokscope.errors import GrokscopeError, SpecError, plain, suggest
 from grokscope.spec import RECIPES, find_recipe, to_dict, to_toml
 from grokscope.store import Moment, Run, Store, describe
@@ -47,6 +48,8 @@ def _fitting(store: Store, where: str, table: pl.DataFrame) -> list[str]:
 def do_runs(options: known.Runs) -> int:
     if options.sql and (options.where or options.follow):
         raise SpecError(f"Give --sql or {'--where' if options.where else '--follow'}, not both.")
+    if options.limit is not None and options.limit < 1:
+        raise SpecError(f"--limit is {options.limit}; it must be at least 1.")
     store = Store(options.store)
     seen = store.changes().until if options.follow else None  # before it is listed: none is missed
     _list_runs(store, options)
@@ -181,11 +184,12 @@ def do_remove(options: known.Remove) -> int:
     for run in runs:
         if run.id in needed:
             print(f"Run {needed[run.id]} names {run.id} as its teacher, source or parent.")
-    if not _agreed(f"Move {len(runs)} of the store's runs to its trash?", options.yes):
+    if not _agreed(f"Move {count(len(runs), 'run')} to the trash?", options.yes):
         return 0
     for run in runs:
         print(store.discard(run))
-    print("To undo, move the directory back into the store and rename it to the run's 16 digits.")
+    which = "the directory" if len(runs) == 1 else "a directory"
+    print(f"To undo, move {which} back into the store under the run's 16-digit name.")
     return 0
 
 
@@ -193,7 +197,7 @@ def _agreed(question: str, yes: bool) -> bool:
     if yes:
         return True
     if not sys.stdin.isatty():
-        raise SpecError(f"{question} Nobody is there to ask; add --yes.")
+        raise SpecError(f"{question} There is no terminal to ask on; add --yes.")
     return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
 
 

@@ -2,14 +2,55 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal, Optional
+from typing import Annotated, Any, Literal, Optional, get_type_hints
 
 import tyro
 from tyro.conf import Positional, arg
+from tyro.constructors import (
+    ConstructorRegistry,
+    StructConstructorSpec,
+    StructFieldSpec,
+    StructTypeInfo,
+)
 
 from grokscope.spec import RunSpec
+from grokscope.spec.fields import field_help
+
+REGISTRY = ConstructorRegistry()
+
+
+@REGISTRY.struct_rule
+def _read_options(info: StructTypeInfo) -> StructConstructorSpec | None:
+    """A dataclass as tyro reads it, but for the help: tyro breaks a text where its lines end."""
+    if not dataclasses.is_dataclass(info.type):
+        return None
+    hints = get_type_hints(info.type, include_extras=True)
+    given = [
+        StructFieldSpec(
+            item.name,
+            hints[item.name],
+            getattr(info.default, item.name, _default_of(item)),
+            partial(_help_of, info.type, item.name),
+        )
+        for item in dataclasses.fields(info.type)
+    ]
+    return StructConstructorSpec(info.type, tuple(given))
+
+
+def _default_of(item: dataclasses.Field[Any]) -> Any:
+    if item.default_factory is not dataclasses.MISSING:
+        return item.default_factory()
+    return tyro.MISSING if item.default is dataclasses.MISSING else item.default
+
+
+def _help_of(cls: type, name: str) -> str | None:
+    """The text below a field, of the class that declares it."""
+    owners = (one for one in cls.__mro__ if name in vars(one).get("__annotations__", {}))
+    return next((field_help(one).get(name) for one in owners), None)
 
 
 @dataclass(kw_only=True)
@@ -39,16 +80,17 @@ class OneRun(InStore):
 class Train(InStore):
     """Train a recipe or a TOML spec, with overrides; what the store has is not trained again.
 
-    grokscope train laptop --prior.kind oracle --over seed=0..4 prior.strength=0.1,1,10
-    grokscope train laptop prior.kind=oracle seed=0..4
-    grokscope train 3f2a --more 5000
+    Examples:
+        grokscope train laptop --prior.kind oracle --over seed=0..4 prior.strength=0.1,1,10
+        grokscope train laptop prior.kind=oracle seed=0..4
+        grokscope train 3f2a --more 5000
     """
 
     source: Positional[str] = "laptop"
     """A recipe (see `grokscope recipes`), a TOML file or, with --more, a run. Overrides may follow
     as name=value, too; name=value,value is a sweep."""
     more: int | None = None
-    """Train a run that has ended for so many more epochs, from where it ended."""
+    """Train a finished run for this many more epochs."""
     over: tuple[str, ...] = ()
     """Sweep: name=value,value or name=first..last, as many as you like. It is added to the sweep of
     a TOML file; where both name a field, this one counts."""
@@ -83,11 +125,12 @@ class Demo(InStore):
 class Fork(OneRun):
     """Another future: go back to a row of a run, change something, train on from there.
 
-    grokscope fork 3f2a --at 500 --prior.kind oracle --prior.strength 3
+    Example:
+        grokscope fork 3f2a --at 500 --prior.kind oracle --prior.strength 3
     """
 
     at: int
-    """Epoch of the row from which the fork goes on, bit for bit."""
+    """Epoch of the row from which the fork continues."""
     quiet: bool = False
     """Print nothing but errors."""
     trust: bool = False
@@ -99,8 +142,9 @@ class Fork(OneRun):
 class Lab(InStore):
     """Open the live lab: start, watch, compare and explain runs in the browser.
 
-    grokscope lab
-    grokscope lab --allow my_rule.py my_data.csv
+    Examples:
+        grokscope lab
+        grokscope lab --allow my_rule.py my_data.csv
     """
 
     port: int = 8321
@@ -117,8 +161,9 @@ class Lab(InStore):
 class Runs(InStore):
     """List the runs of a store, filtered and sorted; or ask in SQL.
 
-    grokscope runs --where "task_alphabet = 8 and grokked is not null" --sort seed
-    grokscope runs --sql "select run, max(test_accuracy) from curves group by run"
+    Examples:
+        grokscope runs --where "task_alphabet = 8 and grokked is not null" --sort seed
+        grokscope runs --sql "select run, max(test_accuracy) from curves group by run"
     """
 
     where: str = ""
@@ -128,13 +173,13 @@ class Runs(InStore):
     reverse: bool = False
     """Largest first."""
     limit: Optional[int] = None  # noqa: UP045
-    """At most so many runs; a table shows the 50 newest unless told otherwise."""
+    """At most this many runs; a table shows the 50 newest by default."""
     sql: str = ""
     """A whole query over the tables `runs` and `curves`."""
     json: bool = False
     """One JSON object per row instead of a table."""
     follow: bool = False
-    """Go on with a line for every run that begins, advances or ends, until Ctrl-C."""
+    """Keep running and print a line for every run that starts, advances or ends; Ctrl-C stops."""
 
 
 @dataclass(kw_only=True)
@@ -167,8 +212,9 @@ class Name(OneRun):
 class Tag(Chosen):
     """Give runs tags, or take tags away.
 
-    grokscope tag 3f2a 77c0 --add figure-2
-    grokscope runs --where "tags like '%figure-2%'"
+    Examples:
+        grokscope tag 3f2a 77c0 --add figure-2
+        grokscope runs --where "tags like '%figure-2%'"
     """
 
     add: tuple[str, ...] = ()
@@ -189,8 +235,9 @@ class Note(OneRun):
 class Remove(Chosen):
     """Move runs to the trash of the store, after asking; or empty the trash.
 
-    grokscope rm 3f2a
-    grokscope rm --where "status = 'failed'"
+    Examples:
+        grokscope rm 3f2a
+        grokscope rm --where "status = 'failed'"
     """
 
     yes: bool = False
@@ -203,8 +250,9 @@ class Remove(Chosen):
 class Export(Chosen):
     """Write the table of runs, or their curves, to a file for other programs.
 
-    grokscope export --where "grokked is not null" --csv runs.csv
-    grokscope export 3f2a 77c0 --curves --parquet curves.parquet
+    Examples:
+        grokscope export --where "grokked is not null" --csv runs.csv
+        grokscope export 3f2a 77c0 --curves --parquet curves.parquet
     """
 
     csv: Path | None = None
@@ -223,9 +271,10 @@ class Figure(Chosen):
 
     Runs that differ only in their seed become one band.
 
-    grokscope figure 3f2a --kind structure --out structure.svg
-    grokscope figure --where "seed < 5" --kind times --x prior.strength --log x --out times.pdf
-    grokscope figure --where "seed < 5" --kind map --x task.alphabet --y prior.strength
+    Examples:
+        grokscope figure 3f2a --kind structure --out structure.svg
+        grokscope figure --where "seed < 5" --kind times --x prior.strength --log x --out times.pdf
+        grokscope figure --where "seed < 5" --kind map --x task.alphabet --y prior.strength
     """
 
     kind: str = "accuracy"
@@ -277,9 +326,10 @@ class Certify(OneRun):
 class Reproduce(InStore):
     """Reproduce a paper: train what is missing, judge every claim, write the pages.
 
-    grokscope reproduce structural-inference
-    grokscope reproduce structural-inference 3 map --scale laptop --dry-run
-    grokscope reproduce structural-inference theory
+    Examples:
+        grokscope reproduce structural-inference
+        grokscope reproduce structural-inference 3 map --scale laptop --dry-run
+        grokscope reproduce structural-inference theory
     """
 
     paper: Positional[str]

@@ -18,7 +18,7 @@ from rich.text import Text
 
 from grokscope import interrupts
 from grokscope.draw.glossary import MEASURES, measure_of
-from grokscope.draw.reading import events_of, phases_of
+from grokscope.draw.reading import Phase, events_of, phases_of
 from grokscope.draw.words import (
     cell,
     clock,
@@ -31,7 +31,7 @@ from grokscope.draw.words import (
 )
 from grokscope.errors import StoreError, plain
 from grokscope.pages.labels import label_specs
-from grokscope.spec import Spec
+from grokscope.spec import ObservedSpec, RunSpec, Spec
 from grokscope.store import Run, Store, describe, shorten
 
 if TYPE_CHECKING:
@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 
 MOST_BARS = 12  # more runs than that share one bar
 TOLD_FROM = 0.01  # of all epochs: the rest of the time can be told from them
+MOST_WORDS = 28  # of what differs: columns are left out of a narrow table until so much fits
+MOST_VALUE = 24  # letters of a field's value among these words
 PLAIN_SECONDS = 10.0  # between two lines where there is no terminal
 
 
@@ -243,7 +245,7 @@ FINAL = {"test_accuracy": ("test", ".3f"), "structure_share": ("structure", ".0%
 class OutcomeTable:
     """A line per run: the fields in which the runs differ (`fields` always), when each event
     happened, its plateau, its last measures. Where the fields do not fit as columns, they are one
-    column of words, cut at the end."""
+    column of words, cut at the end: those first that tell most runs apart."""
 
     def __init__(
         self,
@@ -254,40 +256,52 @@ class OutcomeTable:
     ) -> None:
         self.runs, self.names, self.dated = runs, names or {}, dated
         self.outcomes = [_outcome(run) for run in runs]
-        notes = [run.annotation for run in runs]
-        self.said = [" ".join([note.name, *(f"#{t}" for t in note.tags)]).strip() for note in notes]
         specs = [run.about for run in runs]
+        self.said = []
+        for note, spec in zip([run.annotation for run in runs], specs, strict=True):
+            name = note.name or _own_name(spec)
+            self.said.append(" ".join([name, *(f"#{tag}" for tag in note.tags)]).strip())
         self.fields = {} if names else _differing(specs, fields)
+        self.words = [] if names else _tell_apart(specs, fields)
         self.common = "" if names else _in_common(specs)
 
     def __rich_console__(
         self, console: Console, options: ConsoleOptions
     ) -> Iterator[RenderableType]:
         table = self.draw(self.fields)
-        if table.__rich_measure__(console, options.update(width=10_000)).maximum > console.width:
-            # What really differs comes first: the end may be cut.
-            order = sorted(self.fields, key=lambda name: len({*self.fields[name]}) == 1)
-            words = [
-                " ".join(f"{n}={self.fields[n][i]}" for n in order if self.fields[n][i] != "-")
-                for i in range(len(self.runs))
-            ]
-            table = self.draw({"what differs": words}, brief=True)
-            table.columns[1 + self.dated + any(self.said)].ratio = 1
+        wide = options.update(width=10_000)
+        if table.__rich_measure__(console, wide).maximum > console.width and any(self.words):
+            wanted = min(MOST_WORDS, max(map(len, self.words)))
+            for spared in ((), ("structure",), ("structure", "started")):
+                table = self.draw({"what differs": [" " * wanted] * len(self.runs)}, True, spared)
+                if table.__rich_measure__(console, wide).maximum <= console.width:
+                    break
+            table = self.draw({"what differs": self.words}, True, spared)
+            place = next(i for i, c in enumerate(table.columns) if c.header == "what differs")
+            table.columns[place].ratio = 1
             table.expand = True
         yield table
         yield Text(self.caption, style="dim")  # a table's own caption is as narrow as the table
 
-    def draw(self, fields: Mapping[str, Sequence[str]], brief: bool = False) -> Table:
+    def draw(
+        self,
+        fields: Mapping[str, Sequence[str]],
+        brief: bool = False,
+        spared: Sequence[str] = (),
+    ) -> Table:
+        """With these columns of fields, without those that are spared."""
+        dated = self.dated and "started" not in spared
         ended = [outcome for outcome in self.outcomes if outcome]
         events = list(dict.fromkeys(name for outcome in ended for name in events_of(outcome)))
         phased = not brief and any(outcome.get("phases") for outcome in ended)
-        final = [name for name in FINAL if any(name in outcome["final"] for outcome in ended)]
+        kept = [name for name in FINAL if FINAL[name][0] not in spared]
+        final = [name for name in kept if any(name in outcome["final"] for outcome in ended)]
         units = " or ".join(sorted({f"{run.about.unit}s" for run in self.runs}))
         meanings = [f"{FINAL[n][0]}: {measure_of(n).definition.rstrip('.').lower()}" for n in final]
         columns = [f"{name} at" for name in events] or ["outcome"]
         columns += ["plateau"] * phased + [FINAL[name][0] for name in final]
         self.caption = "; ".join([f"times in {units}", *meanings]) + self.common
-        first = ["run"] + ["started"] * self.dated + ["name"] * any(self.said)
+        first = ["run"] + ["started"] * dated + ["name"] * any(self.said)
         table = plain_table(*first, *fields, *columns, right=columns)
         for column in table.columns:
             column.no_wrap = True
@@ -305,7 +319,7 @@ class OutcomeTable:
                     value = outcome["final"].get(name)
                     cells.append("-" if value is None else format(value, FINAL[name][1]))
             values = [column[index] for column in fields.values()]
-            date = [_day(run.started)] if self.dated else []
+            date = [_day(run.started)] if dated else []
             date += [self.said[index]] if any(self.said) else []
             name = self.names.get(run.id) or run.id[:8]
             table.add_row(name, *date, *values, *cells, *[""] * (len(columns) - len(cells)))
@@ -346,24 +360,72 @@ def _in_common(specs: Sequence[Spec]) -> str:
     changes = [spec.changed() for spec in specs]
     shared = {k: v for k, v in changes[0].items() if all(c.get(k) == v for c in changes)}
     shared.pop("task.fingerprint", None)
+    if _own_name(specs[0]):
+        shared.pop("name", None)  # it has a column
     words = " ".join(f"{name}={shorten(value)}" for name, value in shared.items())
     return f"\n{'all' if len(specs) > 1 else 'run'}: {words}" if words else ""
 
 
-def _differing(specs: Sequence[Spec], always: Sequence[str] = ()) -> dict[str, list[str]]:
-    """Columns of the fields in which specs differ, named by their last part if no other field has
-    it. A field without effect is a dash."""
+def _own_name(spec: Spec) -> str:
+    """Of a model of the user's own, which is named in its loop."""
+    return spec.name if isinstance(spec, ObservedSpec) else ""
+
+
+def _flatten(specs: Sequence[Spec], always: Sequence[str]) -> tuple[list[dict[str, Any]], set[str]]:
+    """The fields of each spec, and the names of those in which they differ."""
     flat = [spec.effective() for spec in specs]
+    if len(kinds := {spec.kind_name for spec in specs}) > 1:
+        flat = [{"kind": spec.kind_name, **one} for spec, one in zip(specs, flat, strict=True)]
+    hidden = {"name"} if "observed" in kinds else set()  # it has a column
+    varying = {*always, *list_varying(flat)} - hidden
+    return flat, {name for name in varying if not name.endswith("fingerprint")}
+
+
+def _short_names(flat: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Fields by their last part, if no other field has it."""
     known = dict.fromkeys(name for one in flat for name in one)
-    shown = {name for name in (*always, *list_varying(flat)) if not name.endswith("fingerprint")}
     last = Counter(name.rpartition(".")[2] for name in known)
-    return {
-        end if last[end := name.rpartition(".")[2]] == 1 else name: [
-            cell(one.get(name)) for one in flat
-        ]
-        for name in known
-        if name in shown
-    }
+    return {n: end if last[end := n.rpartition(".")[2]] == 1 else n for n in known}
+
+
+def _differing(specs: Sequence[Spec], always: Sequence[str] = ()) -> dict[str, list[str]]:
+    """Columns of the fields in which specs differ. A field without effect is a dash."""
+    flat, shown = _flatten(specs, always)
+    short = _short_names(flat)
+    return {short[n]: [cell(one.get(n)) for one in flat] for n in short if n in shown}
+
+
+def _tell_apart(specs: Sequence[Spec], always: Sequence[str] = ()) -> list[str]:
+    """The same as a line per spec: seed and prior first, then the fields with the most values in
+    runs of one kind. Defaults are left out, except of these two and of fields that were swept."""
+    flat, shown = _flatten(specs, always)
+    short = _short_names(flat)
+    kinds: dict[str, list[dict[str, Any]]] = {}
+    for spec, one in zip(specs, flat, strict=True):
+        kinds.setdefault(spec.kind_name, []).append(one)
+    many = {n: max(len({repr(one.get(n)) for one in of}) for of in kinds.values()) for n in short}
+    first = [n for n in ("seed", "prior.kind") if n in shown and many[n] > 1]
+    telling = {n for n in short if many[n] > 1 or n in always or n == "kind"}
+    rest = sorted((n for n in short if n in telling - {*first}), key=lambda n: -many[n])
+    lines = []
+    for spec, one in zip(specs, flat, strict=True):
+        changed = spec.changed()
+        said = {n for n in one if n.removeprefix("settings.") in changed}
+        said |= {*always, *(first if spec.problem else ["seed"])}
+        if spec.kind_name != RunSpec.kind_name:
+            said.add("kind")
+        lines.append(
+            " ".join(
+                f"{short[n].removesuffix('.kind')}={_clip(cell(one[n]))}"
+                for n in (*first, *rest)
+                if n in said & shown and one.get(n) is not None
+            )
+        )
+    return lines
+
+
+def _clip(text: str) -> str:
+    return text if len(text) <= MOST_VALUE else f"{text[: MOST_VALUE - 1]}…"
 
 
 def phase_table(runs: Sequence[Run], names: dict[str, str]) -> Table:
@@ -398,20 +460,38 @@ def show_run(run: Run) -> list[RenderableType]:
         table = plain_table("latest measure", "value", rows=latest.items(), right=("value",))
         return [*parts, "", table]
     parts.append(OutcomeTable([run], {run.id: run.id[:8]}))
-    last_epoch = outcome["epochs"]
-    phases = [(p.name, state_phase(p, last_epoch), p.rule) for p in phases_of(outcome)]
+    phases = [(p.name, _explain_phase(p, outcome), p.rule) for p in phases_of(outcome)]
     if phases:
         parts += ["", plain_table("phase", "from and to", "rule", rows=phases)]
     segments = run.provenance["segments"]
     last = segments[-1] if segments else {"versions": {}}
     engine = "torch" if "torch" in last["versions"] else "jax"
-    made = (
-        f"Trained in {run.seconds:.1f} s, {last.get('execution')}, {last.get('threads')} "
-        f"thread(s), {engine} {last['versions'].get(engine)}; ended by {outcome['ended_by']}."
-    )
+    made = [f"Trained in {run.seconds:.1f} s", str(last.get("execution"))]
+    made += [count(threads, "thread")] if (threads := last.get("threads")) else []
+    made += [f"{engine} {last['versions'].get(engine)}; {_why_ended(outcome)}."]
     measures = outcome["final"].items()
     final = plain_table("final measure", "value", rows=measures, right=("value",))
-    return [*parts, "", final, "", made, *state_watching(last)]
+    return [*parts, "", final, "", ", ".join(made), *state_watching(last)]
+
+
+def _explain_phase(phase: Phase, outcome: Mapping[str, Any]) -> str:
+    """From when to when it lasted. A run may have grokked without a phase of grokking."""
+    found = events_of(outcome)
+    memorised, grokked = (found[name].epoch for name in ("memorised", "grokked"))
+    text = state_phase(phase, outcome["epochs"])
+    if phase.found or phase.name != "grokking" or grokked is None:
+        return text
+    if memorised is None:
+        return f"{text}: it never memorised"
+    if grokked <= memorised:
+        return f"{text}: it had grokked when it memorised"
+    return f"{text}: no rise after memorisation"
+
+
+def _why_ended(outcome: Mapping[str, Any]) -> str:
+    reason = outcome["ended_by"]
+    said = {"budget": "stopped at the end of its budget", "not finite": "stopped: not finite"}
+    return said.get(reason, f"ended by {reason}")
 
 
 def diff_table(first: Run, second: Run) -> Table:

@@ -172,7 +172,7 @@ def test_commands_work_on_a_finished_run(finished, capsys, tmp_path):
     run, store = finished
     assert run.status == "finished"
     assert cli.run(["runs", "--store", str(store.root)]) == 0
-    assert "name=mine" in capsys.readouterr().out
+    assert " mine " in capsys.readouterr().out
     assert cli.run(["show", run.id[:6], "--store", str(store.root)]) == 0
     shown = capsys.readouterr().out
     assert "logit_gradient_mean" in shown

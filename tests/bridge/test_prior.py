@@ -16,6 +16,7 @@ from small_models import NanoGPT
 
 from grokscope import priors
 from grokscope.bridge import CaptureError, ReadModule, StructuralPrior
+from grokscope.bridge.selection import _count_from_front
 from grokscope.errors import SpecError
 from grokscope.measures import attention as on_attention
 from grokscope.models.layers import normalise
@@ -194,6 +195,8 @@ def test_bad_input_gets_a_sentence(make_nano, batch):
     prior = StructuralPrior(model, query=12, informative=[0])
     with pytest.raises(CaptureError, match="query position 12 is out of range"):
         prior.penalty(0, batch)
+    with pytest.raises(CaptureError, match="there is 1 query position, 0"):
+        _count_from_front(torch.tensor([[3]]), 1, "query")
     ahead = StructuralPrior(model, query=2, informative=[0, 5])
     with pytest.raises(CaptureError, match="position 5 comes after the query position 2"):
         ahead.penalty(0, batch)

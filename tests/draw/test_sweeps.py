@@ -44,6 +44,25 @@ def test_times_against_a_field(sweep):
     assert found == {("alphabet 4", 1.0): 600, ("alphabet 8", 1.0): 600}
 
 
+def test_runs_that_are_left_out_are_counted(sweep, make_run):
+    """Those that have no strength, and why; a single median makes no line."""
+    plain = [make_run(grok=600, seed=seed, **{"task.alphabet": 4}) for seed in range(2)]
+    runs = [run for run in sweep if run.spec.task.alphabet == 4]
+    chart = gs.plot([*runs, *plain], "times", x="prior.strength").to_dict()
+    assert chart["title"]["subtitle"] == [
+        "a mark per run",
+        "left out: 2 runs (no prior.strength: prior.kind is none)",
+    ]
+
+
+def test_medians_over_names_are_ticks(make_run):
+    """There is nothing between two names that a line could show."""
+    runs = [make_run(grok=600, **{"prior.kind": kind}) for kind in ("oracle", "entropy")]
+    chart = gs.plot(runs, "times", x="prior.kind")
+    assert layers(chart)[0]["mark"]["type"] == "tick"
+    assert "tick: median over seeds" in chart.to_dict()["title"]["subtitle"][0]
+
+
 def test_a_map_over_two_fields(sweep):
     chart = gs.plot(sweep, "map", x="task.alphabet", y="prior.strength").to_dict()
     cells = chart["data"]["values"]
@@ -57,7 +76,7 @@ def test_a_map_over_two_fields(sweep):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"kind": "times"}, "Name one, such as --x"),
+        ({"kind": "times"}, "Name the field to draw against, such as --x"),
         ({"kind": "times", "x": "prior.strenght"}, "Did you mean prior.strength"),
         ({"kind": "times", "x": "prior.kind", "log": "x"}, "no numbers"),
         ({"kind": "times", "x": "seed", "log": "x"}, "goes down to 0"),

@@ -83,7 +83,7 @@ def test_a_job_at_its_time_limit_is_queued_again_and_resumes(tiny, store, tmp_pa
 
 @pytest.mark.skipif(not importlib.util.find_spec("submitit"), reason="needs the extra `slurm`")
 def test_a_cluster_without_slurm_gets_a_sentence(tiny, store):
-    with pytest.raises(gs.TrainingError, match="SLURM takes no job"):
+    with pytest.raises(gs.TrainingError, match="SLURM did not accept the job: `srun` was"):
         gs.train(tiny, store, executor=gs.Slurm(workers=1))
 
 

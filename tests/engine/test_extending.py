@@ -58,7 +58,7 @@ def test_what_cannot_be_extended_says_so(tiny, store):
         training={"stop": "grokked", "test_threshold": 0.01, "stop_after": 0, **SHORT["training"]}
     )
     run, early = gs.train([cosine, stopped], store)
-    with pytest.raises(gs.SpecError, match="depends on how long"):
+    with pytest.raises(gs.SpecError, match="its learning rate depends on the length of training"):
         gs.extend(run, 10)
     with pytest.raises(gs.SpecError, match="ended by grokked"):
         gs.extend(early, 10)

@@ -123,6 +123,15 @@ def test_impossible_forks_are_refused(parent, epoch, changes, words):
         fork_spec(parent, epoch, **changes)
 
 
+def test_no_fork_continues_from_numbers_that_are_not_finite(tiny, store):
+    broken = tiny.replace(optimiser={"kind": "sgd", "lr": 1e30, "weight_decay": 0.0})
+    (run,) = gs.train(broken, store)
+    failed = run.outcome["failed_at"]
+    with pytest.raises(gs.SpecError, match=f"failed at epoch {failed}: its numbers are not finite"):
+        fork_spec(run, failed, **{"optimiser.lr": 1e-3})
+    assert fork_spec(run, 0, **{"optimiser.lr": 1e-3}).fork.epoch == 0
+
+
 def test_a_parent_that_comes_to_other_bits_is_not_forked(parent):
     """As if it had been trained where numbers round differently."""
     row = parent.curve.filter(parent.curve["epoch"] == 50)

@@ -10,12 +10,12 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from grokscope.errors import name_extra
+
 try:
     import torch as _torch
 except ModuleNotFoundError as error:
-    raise ModuleNotFoundError(
-        "grokscope.bridge needs PyTorch. Install it with: pip install 'grokscope[torch]'"
-    ) from error
+    raise ModuleNotFoundError(f"grokscope.bridge needs PyTorch. {name_extra('torch')}") from error
 
 from grokscope.bridge.calls import CaptureError
 from grokscope.bridge.capture import read_attention
@@ -41,19 +41,17 @@ __all__ = [
     "watch",
 ]
 
-_ON_DEMAND = {  # module and package: importing these libraries takes seconds
-    "GrokscopeCallback": ("huggingface", "'grokscope[torch]'"),
-    "LightningObserver": ("lightning", "pytorch-lightning"),
+_ON_DEMAND = {  # module and how to install what it needs: importing these libraries takes seconds
+    "GrokscopeCallback": ("huggingface", name_extra("torch")),
+    "LightningObserver": ("lightning", "Install it: pip install pytorch-lightning"),
 }
 
 
 def __getattr__(name: str) -> Any:
     if name not in _ON_DEMAND:
         raise AttributeError(f"module 'grokscope.bridge' has no attribute {name!r}")
-    module, package = _ON_DEMAND[name]
+    module, remedy = _ON_DEMAND[name]
     try:
         return getattr(importlib.import_module(f"grokscope.bridge.{module}"), name)
     except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(
-            f"{name} needs {error.name}. Install it with: pip install {package}"
-        ) from error
+        raise ModuleNotFoundError(f"{name} needs {error.name}. {remedy}") from error

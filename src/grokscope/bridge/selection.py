@@ -166,9 +166,10 @@ def _count_from_front(places: Tensor, length: int, name: str, shift: int = 0) ->
     wrong = (places < -length) | (places >= length - shift)
     if wrong.any():
         count = length - shift
+        there = f"are {count} positions, 0 to {count - 1} (or -{count} to -1 from the end)"
         raise CaptureError(
-            f"The {name} position {int(places[wrong][0])} is out of range: the sequences have "
-            f"{count} positions, 0 to {count - 1} (or -{count} to -1 from the end)."
+            f"The {name} position {int(places[wrong][0])} is out of range: in the sequences there "
+            f"{there if count > 1 else f'is 1 {name} position, 0'}."
         )
     return torch.where(places < 0, places + length, places + shift)
 

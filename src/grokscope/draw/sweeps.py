@@ -4,8 +4,8 @@ of the spec (a dot per run, the median as a line) or over two (a heat map)."""
 from __future__ import annotations
 
 import math
-from collections import defaultdict
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
@@ -17,7 +17,7 @@ from grokscope.draw.axes import in_log
 from grokscope.draw.charts import HEIGHT, WIDTH, Arms, Look, as_arms, complete
 from grokscope.draw.glossary import measure_of
 from grokscope.draw.reading import Reading
-from grokscope.draw.words import capitalise, list_varying
+from grokscope.draw.words import capitalise, count, list_varying
 from grokscope.errors import SpecError, suggest
 
 SEEDS = ("seed", "task.seed", "task.fingerprint")
@@ -69,20 +69,31 @@ def draw_sweep(arms: Arms, x: str, y: str, look: Look) -> Any:
     known = dict.fromkeys(name for fields in flat for name in fields)
     for name in (x, y) if y else (x,):
         if name not in known:
-            hint = suggest(name, known) if name else " Name one, such as --x prior.strength."
+            if not name:
+                raise SpecError("Name the field to draw against, such as --x prior.strength.")
+            hint = suggest(name, known)
             raise SpecError(f"There is no field {name!r} to draw against.{hint}")
     others = [name for name in list_varying(flat) if name not in (x, y, *SEEDS)]
     rows = []
+    left_out: Counter[str] = Counter()
     for reading, fields in zip(readings, flat, strict=True):
         found = quantity.of(reading)
-        if found is not None and fields.get(x) is not None and (not y or fields.get(y) is not None):
+        lacking = [name for name in (x, y) if name and fields.get(name) is None]
+        if found is None:
+            name = quantity.name
+            left_out[f"{name} was not measured" if quantity.event else f"no finite {name}"] += 1
+        elif lacking:
+            idle = reading.spec.without_effect().get(lacking[0])
+            left_out[f"no {lacking[0]}" + f": {idle}" * bool(idle)] += 1
+        else:
             words = [f"{name.rpartition('.')[2]} {fields.get(name)}" for name in others]
             place = {"x": fields[x], "y": fields.get(y), "arm": ", ".join(words)}
             rows.append({**place, "value": found[0], "ending": found[1], "seed": reading.seed})
     if not rows:
         raise SpecError(f"None of these runs has {quantity.name} and a value of {x}.")
+    notes = [f"left out: {count(many, 'run')} ({why})" for why, many in left_out.items()]
     if not y:
-        return _times(rows, quantity, x, look)
+        return _times(rows, quantity, x, look, notes)
     if look.log:
         raise SpecError("The axes of a map are lists of values; they have no log scale.")
     if others:
@@ -90,10 +101,10 @@ def draw_sweep(arms: Arms, x: str, y: str, look: Look) -> Any:
             f"These runs also differ in {', '.join(others)}; choose some with a condition, so that "
             "each cell of the map is one setting."
         )
-    return _map(rows, quantity, x, y, look)
+    return _map(rows, quantity, x, y, look, notes)
 
 
-def _times(rows: marks.Rows, quantity: Quantity, x: str, look: Look) -> Any:
+def _times(rows: marks.Rows, quantity: Quantity, x: str, look: Look, notes: Sequence[str]) -> Any:
     across = _axis(alt.X, "x", x, [row["x"] for row in rows], "x" in look.log)
     values = [row["value"] for row in rows]
     upwards = _axis(alt.Y, "value", quantity.title, values, "y" in look.log)
@@ -111,17 +122,24 @@ def _times(rows: marks.Rows, quantity: Quantity, x: str, look: Look) -> Any:
     scale = alt.Scale(domain=arms, range=colours)
     legend = marks.make_legend(arms, symbolType="stroke") if len(arms) > 1 else None
     stroke = alt.Stroke("arm:N", scale=scale, legend=legend)
-    line = alt.Chart(marks.inline(middles)).mark_line(opacity=0.7)
+    base = alt.Chart(marks.inline(middles))
+    named = not _are_numbers(row["x"] for row in rows)  # there is nothing between two names
+    line = base.mark_tick(size=40, thickness=2) if named else base.mark_line(opacity=0.7)
+    most = max(Counter(row["arm"] for row in middles).values(), default=0)
+    median_is = "tick" if named and most else "line" if most > 1 else ""
     parts = [
         line.encode(x=across, y=upwards, stroke=stroke),
         marks.draw_runs(dots, across, upwards, True, names if quantity.event else None),
     ]
-    note = "a mark per run; line: median over seeds, where it is known"
-    head = alt.Title(look.title or f"{quantity.title} against {x}", subtitle=note)
+    note = "a mark per run"
+    note += f"; {median_is}: median over seeds, where it is known" if median_is else ""
+    head = alt.Title(look.title or f"{quantity.title} against {x}", subtitle=[note, *notes])
     return _finish(parts, head, look, HEIGHT + 60)
 
 
-def _map(rows: marks.Rows, quantity: Quantity, x: str, y: str, look: Look) -> Any:
+def _map(
+    rows: marks.Rows, quantity: Quantity, x: str, y: str, look: Look, notes: Sequence[str]
+) -> Any:
     groups: dict[tuple[Any, Any], list[dict[str, Any]]] = defaultdict(list)
     for row in rows:
         groups[row["x"], row["y"]].append(row)
@@ -152,6 +170,7 @@ def _map(rows: marks.Rows, quantity: Quantity, x: str, y: str, look: Look) -> An
     missing = any(cell["value"] is None for cell in cells)
     note = ["median over seeds"]
     note += [f"text: too few seeds {quantity.name} for a median"] * missing
+    note += notes
     head = alt.Title(look.title or f"{quantity.title} over {x} and {y}", subtitle=note)
     return _finish(parts, head, look, max(120, min(30 * len(sides[1]), 420)))
 
@@ -165,9 +184,13 @@ def _order(value: Any) -> tuple[bool, Any]:
     return isinstance(value, str), value
 
 
+def _are_numbers(values: Iterable[Any]) -> bool:
+    return all(isinstance(value, int | float) for value in values)
+
+
 def _axis(channel: Any, field: str, title: str, values: Sequence[Any], log: bool) -> Any:
     """An axis that fits: of names where a value is no number, else linear or logarithmic."""
-    if not all(isinstance(value, int | float) for value in values):
+    if not _are_numbers(values):
         if log:
             raise SpecError(f"{title} has values that are no numbers; it has no log scale.")
         return channel(f"{field}:N", title=title, axis=alt.Axis(labelAngle=0))

@@ -12,8 +12,6 @@ from collections.abc import Mapping
 from importlib import resources
 from typing import Any
 
-import numpy as np
-
 
 def read_text(name: str) -> str:
     return (resources.files("grokscope.draw") / name).read_text(encoding="utf-8")
@@ -46,6 +44,8 @@ def arm_colours(count: int) -> list[str]:
     so that no two are alike and neighbours look related."""
     if count <= len(ARMS):
         return list(ARMS[:count])
+    import numpy as np  # a listing of runs does without
+
     stops = np.array([[*bytes.fromhex(colour[1:])] for colour in RAMP])  # (stops, 3)
     places = np.arange(count) / (count - 1) * (len(RAMP) - 1)
     mixed = [np.interp(places, np.arange(len(RAMP)), channel) for channel in stops.T]

@@ -82,9 +82,11 @@ def _check_same(run: Run, spec: Spec, store: Store) -> None:
         form, member = make_member(of, store)
         return form, jax.tree.leaves(member._replace(clock=member.clock._replace(epochs=0)))
 
+    falls = getattr(run.spec.optimiser, "schedule", "constant") != "constant"
+    what = "its learning rate" if falls else "how it trains"
     (form, arrays), (other, others) = parts(run.spec), parts(spec)
     if form != other or not all(map(np.array_equal, arrays, others)):
         raise SpecError(
-            f"How run {run.id} trains depends on how long it does (a learning rate that falls "
-            "along a cosine, say), so it cannot be continued; train the longer spec itself."
+            f"Run {run.id} cannot be continued: {what} depends on the length of training. Train "
+            "the longer spec instead."
         )

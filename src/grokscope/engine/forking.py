@@ -43,6 +43,11 @@ def check_fork(child: Any, parent: Run) -> None:
     if epoch not in rows:
         near = min(rows, key=lambda row: abs(row - epoch))
         raise SpecError(f"Run {parent.id} has no row at epoch {epoch}; the nearest is at {near}.")
+    if parent.status == "failed" and epoch >= (failed := parent.outcome["failed_at"]):
+        raise SpecError(
+            f"Run {parent.id} failed at epoch {failed}: its numbers are not finite there, and no "
+            "fork can continue from them. Take an earlier row."
+        )
     for name in SHAPING:
         if getattr(child, name) != getattr(spec, name):
             raise SpecError(

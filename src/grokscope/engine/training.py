@@ -175,9 +175,9 @@ def begun_terms(spec: Spec, store: Store) -> Terms:
     threads = begun.get("threads") or here["threads"]
     if here["backend"] == begun.get("backend") == "cpu" and here["threads"] != threads:
         raise TrainingError(
-            f"Run {spec.id} was begun with {threads} thread(s) and this process has "
-            f"{here['threads']}, which would change its last bits. Set NPROC={threads} to "
-            "resume it."
+            f"Run {spec.id} was started with {threads} thread{'s' * (threads != 1)} and this "
+            f"process has {here['threads']}, which would change its last bits. Set NPROC={threads} "
+            "to resume it."
         )
     found = re.fullmatch(r"vmap of (\d{1,6})", begun.get("execution") or "")
     batch = int(found[1]) if found else 1

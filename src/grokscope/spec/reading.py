@@ -16,15 +16,16 @@ from typing import Any, TypeVar, get_origin
 from grokscope.errors import SpecError
 from grokscope.spec.fields import flatten
 from grokscope.spec.recipes import find_recipe
-from grokscope.spec.run import RunSpec, Spec, field_type, from_dict
+from grokscope.spec.run import KINDS, RunSpec, Spec, field_type, from_dict, read_spec
 
 AnySpec = TypeVar("AnySpec", bound=Spec)
 
 
-def to_toml(spec: RunSpec) -> str:
+def to_toml(spec: Spec) -> str:
     """The fields that differ from their defaults, as a TOML file that `from_toml` takes back."""
     tables: dict[str, list[str]] = {}
-    for name, value in spec.changed().items():
+    kind = {} if isinstance(spec, RunSpec) else {"kind": spec.kind_name}
+    for name, value in (kind | spec.changed()).items():
         table, _, last = name.rpartition(".")
         tables.setdefault(table, []).append(f"{last} = {json.dumps(value)}")
     # Keys without a table must come first in TOML.
@@ -32,8 +33,9 @@ def to_toml(spec: RunSpec) -> str:
     return "\n".join("\n".join([f"[{t}]"] * bool(t) + lines) + "\n" for t, lines in order)
 
 
-def from_toml(path: str | Path) -> tuple[RunSpec, dict[str, list[Any]]]:
-    """The spec of a TOML file, and its optional [sweep] table (dotted name = list of values)."""
+def from_toml(path: str | Path) -> tuple[Spec, dict[str, list[Any]]]:
+    """The spec of a TOML file, of the `kind` it names, and its optional [sweep] table (dotted name
+    = list of values)."""
     path = Path(path)
     try:
         if path.exists() and not path.is_file():
@@ -52,8 +54,25 @@ def from_toml(path: str | Path) -> tuple[RunSpec, dict[str, list[Any]]]:
     for name, values in over.items():
         if not isinstance(values, list) or not values:
             raise SpecError(f"{path}: sweep over {name} needs a list of values, not {values!r}.")
-    base = find_recipe(str(data.pop("recipe"))) if "recipe" in data else RunSpec()
-    return from_dict(data, base), over
+    return _read_toml(data, path), over
+
+
+def _read_toml(data: dict[str, Any], path: Path) -> Spec:
+    if "recipe" in data:
+        base = find_recipe(str(data.pop("recipe")))
+        if (kind := data.pop("kind", base.kind_name)) != base.kind_name:
+            raise SpecError(
+                f"{path} names a recipe and the kind {kind!r}; every recipe is of the kind "
+                f"{base.kind_name}."
+            )
+        return from_dict(data, base)
+    kind = str(data.get("kind", RunSpec.kind_name))
+    if kind in KINDS and not KINDS[kind].problem:
+        raise SpecError(
+            f"{path} is of the kind {kind}: a model of your own, which your own loop trains "
+            "(docs/your-model.md)."
+        )
+    return read_spec({**data, "kind": kind})
 
 
 MOST_RUNS = 100_000
@@ -66,7 +85,7 @@ def check_sweep(count: int) -> None:
         )
 
 
-def load_source(source: str) -> tuple[RunSpec, dict[str, list[Any]]]:
+def load_source(source: str) -> tuple[Spec, dict[str, list[Any]]]:
     """Spec and sweep of a recipe or of a TOML file."""
     if source.endswith(".toml") or os.sep in source:
         return from_toml(source)
@@ -75,7 +94,11 @@ def load_source(source: str) -> tuple[RunSpec, dict[str, list[Any]]]:
 
 def sweep(base: AnySpec, over: Mapping[str, Iterable[Any]] | None = None) -> list[AnySpec]:
     """Every combination: `sweep(spec, {"seed": range(5), "prior.strength": [0, 0.1, 1]})`."""
-    lists = {name: list(values) for name, values in (over or {}).items()}
+    lists: dict[str, list[Any]] = {}
+    for name, given in (over or {}).items():
+        if isinstance(given, str) or not isinstance(given, Iterable):
+            raise SpecError(f"The sweep over {name} needs a list of values, not {given!r}.")
+        lists[name] = list(given)
     for name, values in lists.items():
         if not values:
             raise SpecError(f"The sweep over {name} has no values.")

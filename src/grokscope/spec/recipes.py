@@ -39,5 +39,8 @@ RECIPES: dict[str, tuple[str, RunSpec]] = {
 
 def find_recipe(name: str) -> RunSpec:
     if name not in RECIPES:
-        raise SpecError(f"There is no recipe {name!r}.{suggest(name, RECIPES)}")
+        hint = suggest(name, RECIPES)
+        if set(name) <= set("0123456789abcdef"):
+            hint += " If it is a run, add --more EPOCHS."
+        raise SpecError(f"There is no recipe {name!r}.{hint}")
     return RECIPES[name][1]

@@ -53,7 +53,8 @@ class TaskSpec:
     kind: TaskKind = "addition"
     """The rule. `custom` takes the label from a function of yours (see `rule`)."""
     modulus: int = number(59, only=ARITHMETIC, least=2)
-    """Operand values run from 0 to modulus - 1 (arithmetic, custom). Prime for division."""
+    """Operand values run from 0 to modulus - 1 (arithmetic, custom). Prime for division; with a
+    composite one multiplication has no C_Fourier and no key frequencies."""
     operands: int = number(2, least=1)
     """How many positions determine the label: k. For parity, the number of informative bits."""
     bits: int = number(20, only=PARITIES)
@@ -80,7 +81,7 @@ class TaskSpec:
     """Share of the examples that is trained on."""
     split: Literal["plain", "mirror", "python"] = "plain"
     """`mirror` keeps examples with the same operands in another order on the same side; `python` is
-    plain with the order of Python's `random.shuffle`, so that others' data can be had."""
+    plain with the order of Python's `random.shuffle`, to match data made by others."""
     examples: int = number(0, least=0)
     """Use this many examples, drawn at random. 0: all there are."""
     seed: int = number(-1, least=-1)
@@ -246,6 +247,11 @@ class ModelSpec:
             yield f"model.rule is {self.rule!r}; a custom model names its `file.py:object`."
         if self.readout_scale == 0:
             yield "model.readout_scale is 0; every output would be 0, and nothing could be learned."
+        if self.readout_scale < 0:
+            yield (
+                f"model.readout_scale is {self.readout_scale:g}; it must be above 0. A "
+                "negative one would only turn the signs of the last weights."
+            )
         places = self.norm.split("+") if self.norm else []
         if not set(places) <= set(NORM_PLACES):
             yield f"model.norm is {self.norm!r}; it joins some of {', '.join(NORM_PLACES)} by +."
@@ -378,7 +384,7 @@ class PriorSpec:
 
 @dataclass(frozen=True)
 class MaskSpec:
-    """Which weights may be other than zero, for tickets. Masked weights are zero at every step."""
+    """Which weights may be nonzero, for tickets. Masked weights are zero at every step."""
 
     kind: MaskKind = "none"
     """`magnitude` keeps the largest weights of `source`; `shuffled` permutes that mask within
@@ -423,7 +429,7 @@ class InterventionSpec:
 @dataclass(frozen=True)
 class ForkSpec:
     """Another future of a run: up to `epoch` it is its parent, from there on it follows this spec.
-    Its rows up to there are the parent's, and it goes on from the parent's weights and the
+    Its rows up to there are the parent's, and it continues from the parent's weights and the
     optimiser's state, bit for bit."""
 
     parent: str = number("", run=True)

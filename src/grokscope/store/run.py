@@ -197,7 +197,18 @@ class Run:
         what it is: `run.annotate(name="baseline", tag=["figure-2"])`."""
         if not self.path.is_dir():
             raise self._nothing_yet("entry")
+        if name:
+            self._check_free(name)
         return write_annotation(self.path, name, note, tag, untag)
+
+    def _check_free(self, name: str) -> None:
+        from grokscope.store.store import Store  # a run seldom asks for the others
+
+        if others := [other for other in Store(self.path.parent).named(name) if other != self.id]:
+            raise SpecError(
+                f"Run {others[0]} has the name {name!r} already; take another one, or rename that "
+                "run first."
+            )
 
     def plot(self, kind: str = "accuracy", **options: Any) -> Any:
         """A chart of this run, shown by notebooks; `.save("run.svg")` writes it. See `gs.plot`."""

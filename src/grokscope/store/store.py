@@ -154,22 +154,27 @@ class Store:
 
     def get(self, name: str) -> Run:
         """The run with this name, the only one that starts with it, or the one that was given it
-        as a name (`Run.annotate`)."""
+        as a name (by `Run.annotate` or an `Observer`)."""
         if is_id(name) and (self.root / name).is_dir():
             return self._run(name)
         known = self.ids()
         found = [i for i in known if i.startswith(name)] if name else []
         if name and not found:
-            notes = sorted(self.root.glob(f"*/{NOTES}"))
-            found = [p.parent.name for p in notes if peek_annotation(p.parent).name == name]
+            found = self.named(name)
         if not found:
-            listing = f" `grokscope runs` lists all it has ({len(known)})."
+            listing = f" `grokscope runs` lists {'all ' * (len(known) > 1)}{len(known)}."
             hint = suggest(name, known, listing) if known else " It is empty."
             raise StoreError(f"There is no run {name!r} in {self.root}.{hint}")
         if len(found) > 1:
             what = "Give more digits" if found[0].startswith(name) else "Several have this name"
             raise StoreError(f"{name!r} is ambiguous: {', '.join(found[:5])}. {what}.")
         return self._run(found[0])
+
+    def named(self, name: str) -> list[str]:
+        """The runs that were given this name, and models of the user's own that have it."""
+        table = self._look()
+        rows = table.select("run", "name").iter_rows() if len(table) else ()
+        return [run for run, given in rows if given == name]
 
     def find(self, spec: Spec) -> Run:
         """The entry of a spec, present or not."""

@@ -22,7 +22,7 @@ from typing import Any
 from grokscope.engine.events import Event, Sink
 from grokscope.engine.executors.node import carry_out_here
 from grokscope.engine.orders import Order, read_specs
-from grokscope.errors import SpecError, StoreError, TrainingError, first_line
+from grokscope.errors import SpecError, StoreError, TrainingError, first_line, name_extra
 from grokscope.spec import Spec
 from grokscope.store import Store
 from grokscope.store.contents import FILE
@@ -159,9 +159,7 @@ class Ray:
         try:
             import ray
         except ModuleNotFoundError as error:
-            raise SpecError(
-                "Ray is not installed; install it with `pip install 'grokscope[ray]'`."
-            ) from error
+            raise SpecError(f"Ray is not installed. {name_extra('ray')}") from error
         if ray.is_initialized():
             return ray
         quiet = {"log_to_driver": False, "logging_level": "ERROR"}

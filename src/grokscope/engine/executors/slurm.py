@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import secrets
+import shutil
 import subprocess
 import time
 from collections.abc import Sequence
@@ -22,7 +23,7 @@ from typing import Any
 from grokscope.engine.events import Event, Sink
 from grokscope.engine.executors.node import carry_out_here
 from grokscope.engine.orders import Order, read_specs
-from grokscope.errors import GrokscopeError, SpecError, TrainingError
+from grokscope.errors import GrokscopeError, SpecError, TrainingError, name_extra
 from grokscope.store import Store
 from grokscope.store.files import make_directory, write_file
 from grokscope.store.run import OUTCOME
@@ -126,8 +127,11 @@ class Slurm:
                     array = [executor.submit(task) for _ in range(some)]
                 jobs += array
         except Exception as error:  # SLURM's own words
-            words = str(error).strip().splitlines() or [type(error).__name__]
-            raise TrainingError(f"SLURM takes no job: {words[-1].rstrip('.?')}.") from error
+            lines = str(error).strip().splitlines() or [type(error).__name__]
+            words = f"{lines[-1].rstrip('.?')}."
+            if self.cluster == "slurm" and shutil.which("srun") is None:
+                words = "`srun` was not found; is this a SLURM cluster?"
+            raise TrainingError(f"SLURM did not accept the job: {words}") from error
         return jobs
 
     def _count_alive(self, jobs: Sequence[Any]) -> int:
@@ -203,7 +207,5 @@ def _import() -> Any:
     try:
         import submitit
     except ModuleNotFoundError as error:
-        raise SpecError(
-            "SLURM needs submitit; install it with `pip install 'grokscope[slurm]'`."
-        ) from error
+        raise SpecError(f"SLURM needs submitit. {name_extra('slurm')}") from error
     return submitit
