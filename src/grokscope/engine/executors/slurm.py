@@ -11,6 +11,7 @@ runs are left that nobody works on.
 from __future__ import annotations
 
 import contextlib
+import math
 import secrets
 import shutil
 import subprocess
@@ -29,6 +30,7 @@ from grokscope.store.files import make_directory, write_file
 from grokscope.store.run import OUTCOME
 
 LOOK_SECONDS = 0.5
+LAST_WORDS_SECONDS = 5.0  # for a job to tell that the last run has ended
 AGAIN_SECONDS = 60.0  # between two submissions while jobs are alive
 MOST_FRUITLESS = 3  # submissions in a row after which no run has come any further
 
@@ -68,20 +70,30 @@ class Slurm:
         ears = _Ears(folder)
         jobs: list[Any] = []
         submitted, fruitless = -AGAIN_SECONDS, 0
+        untold: set[str] = set()  # runs that a job has begun, and whose end it has not told yet
+        patience = math.inf
         try:
             while True:
                 for event in ears.hear():
                     fruitless = 0
                     if event.kind == "refused":
                         left.discard(event.run)
+                    if event.kind in ("started", "resumed"):
+                        untold.add(event.run)
+                    elif event.kind in ("finished", "failed", "refused"):
+                        untold.discard(event.run)
                     sink(event)
                 alive = self._count_alive(jobs)
                 if order.reads:  # taken once; who asked takes what is missing then
                     left = left if alive or not jobs else set()
                 else:
                     left = {n for n in left if not (store.root / n / OUTCOME).exists()}
-                if not left:
+                if not left and (not untold or time.monotonic() > patience):
                     break
+                if not left:  # the outcome of a run is written before its job can tell of it
+                    patience = min(patience, time.monotonic() + LAST_WORDS_SECONDS)
+                    time.sleep(LOOK_SECONDS)
+                    continue
                 free = [name for name in left if not store.is_held(name)]
                 wanted = min(self.workers, -(-len(free) // self.processes)) - alive
                 if wanted > 0 and (not alive or time.monotonic() - submitted > AGAIN_SECONDS):
