@@ -111,9 +111,16 @@ def test_the_first_screen_tells_the_story():
     paper = dataclasses.replace(PAPER, story=(part,), picture="second")
     tables = {"laptop": make_tables()}
     markdown, html = render(paper, **tables)
-    row = "| It is quick. | **supported** | We looked. *Supported: laptop constant.* |"
-    assert row in markdown.partition("## Contents")[0]
-    assert row in page.verdict_table(paper, tables)
+    study = next(study for study in PAPER.studies if study.name == "second")
+    anchor = page.slug(f"{study.source}: {study.title}")
+    assert f'<h2 id="{anchor}">' in html
+    for home, text in (
+        ("", markdown.partition("## Contents")[0]),
+        ("docs/tiny.md", page.verdict_table(paper, tables)),
+    ):
+        link = f"[{study.source}]({home}#{anchor})"
+        row = f"| It is quick. {link} | **supported** | We looked. *Supported: laptop constant.* |"
+        assert row in text
     assert page.verdict_table(paper, tables).startswith("**[A Tiny Paper](docs/tiny.md)**")
     # The picture comes first, and only once; the tables come last, and are closed.
     assert markdown.count("figures/tiny-second-laptop.svg") == 1
@@ -129,16 +136,28 @@ def test_the_first_screen_tells_the_story():
         assert f"#only-{kind}:checked" in html  # and the style that it stands for
 
 
+def test_sections_of_the_appendix_are_closed():
+    studies = tuple(dataclasses.replace(s, appendix=s.name == "second") for s in PAPER.studies)
+    paper = dataclasses.replace(PAPER, studies=studies)
+    _, html = render(paper, laptop=make_tables())
+    for study in studies:
+        anchor = page.slug(f"{study.source}: {study.title}")
+        section = html.partition(f'<h2 id="{anchor}">')[2].partition("<h2 ")[0]
+        body = section.partition("</h2>")[2].strip()
+        assert body.startswith("<details><summary>Show figures") == study.appendix
+        assert section.count("<details>") == section.count("</details>")
+
+
 def test_one_word_for_several_settings():
     def summed(*rulings):
         return sum_up([Cell("laptop", each, FASTER, Finding(each)) for each in rulings])
 
     assert summed("supported", "untestable") == "supported"
-    assert summed("supported", "inconclusive") == "supported in part"
+    assert summed("supported", "inconclusive") == "supported where decided"
     assert summed("supported", "opposite", "inconclusive") == "depends"
     assert summed("opposite", "smaller than claimed") == "contradicted"
     assert summed("opposite", "opposite") == "opposite"
-    assert summed("larger than claimed", "inconclusive") == "contradicted in part"
+    assert summed("larger than claimed", "inconclusive") == "contradicted where decided"
     assert summed("untestable", "not run") == "untestable"
     assert summed("not run") == "not run"
 
