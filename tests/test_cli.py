@@ -302,12 +302,16 @@ def test_what_a_callback_swallows_leaves_no_traceback():
             raise ValueError
 
     told = []
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, "unraisablehook", lambda lost: told.append(lost.exc_type))
-        with interrupts.noticed():
-            Interrupted()
-            Broken()
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # background jobs ignore it
+    try:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(sys, "unraisablehook", lambda lost: told.append(lost.exc_type))
+            with interrupts.noticed():
+                Interrupted()
+                Broken()
         assert told == [ValueError]
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_interrupt_leaves_everything_resumable(tmp_path):

@@ -19,18 +19,9 @@ from grokscope import interrupts, management
 from grokscope import options as known
 from grokscope.demo import run_demo
 from grokscope.errors import GrokscopeError, SpecError, name_extra, plain, suggest
-from grokscope.spec import (
-    RunSpec,
-    Spec,
-    explain_idle,
-    field_type,
-    flatten,
-    load_source,
-    sweep,
-    to_dict,
-)
-from grokscope.spec.fields import check, field_types, is_section, plain_numbers
-from grokscope.spec.reading import parse_sweep, parse_value
+from grokscope.spec import RunSpec, Spec, explain_idle, field_type
+from grokscope.spec.fields import check, field_types, flatten, is_section, plain_numbers, to_dict
+from grokscope.spec.reading import load_source, parse_sweep, parse_value, sweep
 from grokscope.store import Store, describe
 from grokscope.terminal import OutcomeTable, Watch, certificate_table, say
 
@@ -197,15 +188,9 @@ def do_train(options: known.Train) -> int:
             state = store.find(spec).status if store.find(spec).path.exists() else "to train"
             print(plain(f"{spec.id}  {state:<9} {describe(spec)}"))
         return 0
-    return _train(
-        specs,
-        store,
-        options,
-        fields=list(over),
-        processes=options.processes,
-        execution=options.execution,
-        executor=_executor(options.on),
-    )
+    how: dict[str, Any] = {"processes": options.processes, "execution": options.execution}
+    how["executor"] = _executor(options.on)
+    return _train(specs, store, options, fields=list(over), **how)
 
 
 def _train(

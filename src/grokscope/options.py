@@ -9,28 +9,23 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Optional, get_type_hints
 
 import tyro
+from tyro import constructors
 from tyro.conf import Positional, arg
-from tyro.constructors import (
-    ConstructorRegistry,
-    StructConstructorSpec,
-    StructFieldSpec,
-    StructTypeInfo,
-)
 
 from grokscope.spec import RunSpec
 from grokscope.spec.fields import field_help
 
-REGISTRY = ConstructorRegistry()
+REGISTRY = constructors.ConstructorRegistry()
 
 
 @REGISTRY.struct_rule
-def _read_options(info: StructTypeInfo) -> StructConstructorSpec | None:
+def _read_options(info: constructors.StructTypeInfo) -> constructors.StructConstructorSpec | None:
     """A dataclass as tyro reads it, but for the help: tyro breaks a text where its lines end."""
     if not dataclasses.is_dataclass(info.type):
         return None
     hints = get_type_hints(info.type, include_extras=True)
     given = [
-        StructFieldSpec(
+        constructors.StructFieldSpec(
             item.name,
             hints[item.name],
             getattr(info.default, item.name, _default_of(item)),
@@ -38,7 +33,7 @@ def _read_options(info: StructTypeInfo) -> StructConstructorSpec | None:
         )
         for item in dataclasses.fields(info.type)
     ]
-    return StructConstructorSpec(info.type, tuple(given))
+    return constructors.StructConstructorSpec(info.type, tuple(given))
 
 
 def _default_of(item: dataclasses.Field[Any]) -> Any:

@@ -17,18 +17,10 @@ from rich.table import Table
 from rich.text import Text
 
 from grokscope import interrupts
+from grokscope.draw import words as wording
 from grokscope.draw.glossary import MEASURES, measure_of
 from grokscope.draw.reading import Phase, events_of, phases_of
-from grokscope.draw.words import (
-    cell,
-    clock,
-    count,
-    list_varying,
-    state_event,
-    state_phase,
-    state_plateau,
-    state_watching,
-)
+from grokscope.draw.words import cell, clock, count, list_varying
 from grokscope.errors import StoreError, plain
 from grokscope.pages.labels import label_specs
 from grokscope.spec import ObservedSpec, RunSpec, Spec
@@ -258,9 +250,9 @@ class OutcomeTable:
         self.outcomes = [_outcome(run) for run in runs]
         specs = [run.about for run in runs]
         self.said = []
-        for note, spec in zip([run.annotation for run in runs], specs, strict=True):
-            name = note.name or _own_name(spec)
-            self.said.append(" ".join([name, *(f"#{tag}" for tag in note.tags)]).strip())
+        for run in runs:
+            name, tags = run.annotation.name or _own_name(run.about), run.annotation.tags
+            self.said.append(" ".join([name, *(f"#{tag}" for tag in tags)]).strip())
         self.fields = {} if names else _differing(specs, fields)
         self.words = [] if names else _tell_apart(specs, fields)
         self.common = "" if names else _in_common(specs)
@@ -284,10 +276,7 @@ class OutcomeTable:
         yield Text(self.caption, style="dim")  # a table's own caption is as narrow as the table
 
     def draw(
-        self,
-        fields: Mapping[str, Sequence[str]],
-        brief: bool = False,
-        spared: Sequence[str] = (),
+        self, fields: Mapping[str, Sequence[str]], brief: bool = False, spared: Sequence[str] = ()
     ) -> Table:
         """With these columns of fields, without those that are spared."""
         dated = self.dated and "started" not in spared
@@ -311,10 +300,10 @@ class OutcomeTable:
                 cells = [f"failed: not finite at epoch {outcome['failed_at']}"]
             elif outcome:
                 found = events_of(outcome)
-                cells = [state_event(found[n]) if n in found else "-" for n in events]
+                cells = [wording.state_event(found[n]) if n in found else "-" for n in events]
                 cells = cells or ["finished"]
                 if phased:
-                    cells.append(state_plateau(phases_of(outcome), outcome["epochs"]))
+                    cells.append(wording.state_plateau(phases_of(outcome), outcome["epochs"]))
                 for name in final:
                     value = outcome["final"].get(name)
                     cells.append("-" if value is None else format(value, FINAL[name][1]))
@@ -438,7 +427,7 @@ def phase_table(runs: Sequence[Run], names: dict[str, str]) -> Table:
     for run, phases in found.items():
         if outcomes[run]["status"] == "finished":
             last = outcomes[run]["epochs"]
-            table.add_row(names[run], *[state_phase(phase, last) for phase in phases])
+            table.add_row(names[run], *[wording.state_phase(phase, last) for phase in phases])
     return table
 
 
@@ -456,7 +445,7 @@ def show_run(run: Run) -> list[RenderableType]:
         latest = {n: v for n, v in rows.row(-1, named=True).items() if isinstance(v, float)}
         with contextlib.suppress(StoreError):
             for segment in run.provenance["segments"][-1:]:
-                parts += state_watching(segment)
+                parts += wording.state_watching(segment)
         table = plain_table("latest measure", "value", rows=latest.items(), right=("value",))
         return [*parts, "", table]
     parts.append(OutcomeTable([run], {run.id: run.id[:8]}))
@@ -471,14 +460,14 @@ def show_run(run: Run) -> list[RenderableType]:
     made += [f"{engine} {last['versions'].get(engine)}; {_why_ended(outcome)}."]
     measures = outcome["final"].items()
     final = plain_table("final measure", "value", rows=measures, right=("value",))
-    return [*parts, "", final, "", ", ".join(made), *state_watching(last)]
+    return [*parts, "", final, "", ", ".join(made), *wording.state_watching(last)]
 
 
 def _explain_phase(phase: Phase, outcome: Mapping[str, Any]) -> str:
     """From when to when it lasted. A run may have grokked without a phase of grokking."""
     found = events_of(outcome)
     memorised, grokked = (found[name].epoch for name in ("memorised", "grokked"))
-    text = state_phase(phase, outcome["epochs"])
+    text = wording.state_phase(phase, outcome["epochs"])
     if phase.found or phase.name != "grokking" or grokked is None:
         return text
     if memorised is None:
@@ -508,7 +497,7 @@ def diff_table(first: Run, second: Run) -> Table:
         if values[0] != values[1] and not name.endswith("fingerprint")
     ]
     outcomes = [_outcome(run) for run in runs]
-    events = [{n: state_event(e) for n, e in events_of(each).items()} for each in outcomes]
+    events = [{n: wording.state_event(e) for n, e in events_of(each).items()} for each in outcomes]
     rows = [
         *(fields or [("all fields", "the same", "the same")]),
         (),

@@ -107,17 +107,13 @@ class FieldSpec(Spec):
         given, points = self.equation.points // 2 + 1, self.equation.points
         plain = self.objective.kind in ("diagonal", "mean")
         if self.operator.modes > given:
-            yield (
-                f"operator.modes is {self.operator.modes}; a grid of {points} points has {given} "
-                "frequencies."
-            )
+            most = f"a grid of {points} points has {given} frequencies"
+            yield f"operator.modes is {self.operator.modes}; {most}."
         if self.operator.kind != "gaussian" and not plain:
             yield "A flow has a loss of its own; leave objective.kind at its default."
         if self.operator.rank == 0 and not plain:
-            yield (
-                f"objective.kind {self.objective.kind} needs a factor: set operator.rank to 1 or "
-                "more."
-            )
+            ask = "set operator.rank to 1 or more"
+            yield f"objective.kind {self.objective.kind} needs a factor: {ask}."
 
     def events(self) -> tuple[EventRule, ...]:
         """The mean is known on the training conditions, then on unseen ones: its error falls to

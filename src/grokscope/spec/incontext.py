@@ -112,10 +112,8 @@ class InContextSpec(Spec):
     def check(self) -> Iterator[str]:
         batch, tasks = self.optimiser.batch, self.task.tasks
         if batch == 0 or batch % tasks:
-            yield (
-                f"optimiser.batch is {batch}; every one of the {tasks} tasks must occur equally "
-                "often, so it must be a multiple of them."
-            )
+            why = f"every one of the {tasks} tasks must occur equally often"
+            yield f"optimiser.batch is {batch}; {why}, so it must be a multiple of them."
 
     def events(self) -> tuple[EventRule, ...]:
         """Memorised: seen tasks and pairs. Reached: seen tasks on unseen pairs. Carried: unseen

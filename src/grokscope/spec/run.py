@@ -15,17 +15,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 from grokscope.errors import SpecError, suggest
 from grokscope.notebook import html_table
-from grokscope.spec import fields
-from grokscope.spec.sections import (
-    FINGERPRINTED,
-    ForkSpec,
-    InterventionSpec,
-    ModelSpec,
-    OptimiserSpec,
-    PriorSpec,
-    TaskSpec,
-    TrainingSpec,
-)
+from grokscope.spec import fields, sections
 
 
 class EventRule(NamedTuple):
@@ -52,7 +42,7 @@ class Spec:
     unit: ClassVar[str] = "epoch"
     """What time is counted in."""
     optimiser: Any
-    training: TrainingSpec
+    training: sections.TrainingSpec
     seed: int
 
     def __post_init__(self) -> None:
@@ -130,7 +120,7 @@ class Spec:
         return 0.0
 
 
-def grokking_events(training: TrainingSpec) -> tuple[EventRule, ...]:
+def grokking_events(training: sections.TrainingSpec) -> tuple[EventRule, ...]:
     """Memorised, then grokked: accuracy on the training and on unseen examples."""
     return (
         EventRule("memorised", "train_accuracy", training.train_threshold, training.persistence),
@@ -144,13 +134,13 @@ class RunSpec(Spec):
 
     kind_name: ClassVar[str] = "routing"
     problem: ClassVar[str] = "grokscope.problems.routing:ROUTING"
-    task: TaskSpec = field(default_factory=TaskSpec)
-    model: ModelSpec = field(default_factory=ModelSpec)
-    optimiser: OptimiserSpec = field(default_factory=OptimiserSpec)
-    prior: PriorSpec = field(default_factory=PriorSpec)
-    interventions: InterventionSpec = field(default_factory=InterventionSpec)
-    training: TrainingSpec = field(default_factory=TrainingSpec)
-    fork: ForkSpec = field(default_factory=ForkSpec)
+    task: sections.TaskSpec = field(default_factory=sections.TaskSpec)
+    model: sections.ModelSpec = field(default_factory=sections.ModelSpec)
+    optimiser: sections.OptimiserSpec = field(default_factory=sections.OptimiserSpec)
+    prior: sections.PriorSpec = field(default_factory=sections.PriorSpec)
+    interventions: sections.InterventionSpec = field(default_factory=sections.InterventionSpec)
+    training: sections.TrainingSpec = field(default_factory=sections.TrainingSpec)
+    fork: sections.ForkSpec = field(default_factory=sections.ForkSpec)
     seed: int = fields.number(0, least=0)
     """Seed of the initial weights and, unless `task.seed` is set, of the data."""
 
@@ -197,9 +187,9 @@ class RunSpec(Spec):
         own are known by what they compute, not by where their files lie."""
         spec = self
         if spec.prior.kind == "none" or spec.prior.strength == 0:
-            kept = PriorSpec()
+            prior, kept = spec.prior, sections.PriorSpec()
             if spec.interventions.frozen_attention == "teacher":  # then the teacher still matters
-                kept = PriorSpec(teacher=spec.prior.teacher, teacher_view=spec.prior.teacher_view)
+                kept = sections.PriorSpec(teacher=prior.teacher, teacher_view=prior.teacher_view)
             spec = dataclasses.replace(spec, prior=kept) if spec.prior != kept else spec
         result = fields.differences(spec)
         for section, name in (("task", "rule"), ("task", "source"), *OWN_PARTS):
@@ -215,7 +205,7 @@ class RunSpec(Spec):
         task, old = data.get("task"), self.task
         if (
             isinstance(task, Mapping)
-            and any(task.get(n, getattr(old, n)) != getattr(old, n) for n in FINGERPRINTED)
+            and any(task.get(n, getattr(old, n)) != getattr(old, n) for n in sections.FINGERPRINTED)
             and task.get("fingerprint", old.fingerprint) == old.fingerprint
         ):
             data["task"] = {**task, "fingerprint": ""}

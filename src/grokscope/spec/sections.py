@@ -13,17 +13,8 @@ from typing import Literal
 
 from grokscope.spec.fields import number, require
 
-TaskKind = Literal[
-    "addition",
-    "subtraction",
-    "multiplication",
-    "division",
-    "parity",
-    "permutation",
-    "custom",
-    "parity_stream",
-    "data",
-]
+FieldOperation = Literal["addition", "subtraction", "multiplication", "division"]
+TaskKind = Literal[FieldOperation, "parity", "permutation", "custom", "parity_stream", "data"]
 ModelKind = Literal["minimal", "transformer", "custom"]
 AttentionKind = Literal["softmax", "linear_relu"]
 PositionKind = Literal["learned", "rotary", "none"]
@@ -105,33 +96,25 @@ class TaskSpec:
 
     def _check_data(self) -> Iterator[str]:
         if not self.source.endswith((".parquet", ".csv")):
-            yield (
-                f"task.source is {self.source!r}; a task of your own data names a .parquet or .csv "
-                "file."
-            )
+            wanted = "a task of your own data names a .parquet or .csv file"
+            yield f"task.source is {self.source!r}; {wanted}."
         for name in ("operands", "length", "alphabet", "distractors", "positions", "split"):
             if getattr(self, name) != getattr(TaskSpec, name):
                 yield f"task.{name} has no effect on data of your own; leave it out."
 
     def _check_parity(self) -> Iterator[str]:
         if self.operands > self.bits:
-            yield (
-                f"task.operands is {self.operands}, more informative bits than the {self.bits} "
-                "bits there are."
-            )
+            most = f"more informative bits than the {self.bits} bits there are"
+            yield f"task.operands is {self.operands}, {most}."
         if self.kind == "parity":
             if self.length not in (0, self.bits + 1):
-                yield (
-                    f"A parity sequence is its bits and the query: task.length must be 0 or "
-                    f"{self.bits + 1}, not {self.length}."
-                )
+                wanted = f"task.length must be 0 or {self.bits + 1}, not {self.length}"
+                yield f"A parity sequence is its bits and the query: {wanted}."
             check_space(2, self.bits)
         else:
             if self.blocks < 1 or self.blocks * self.bits > 62:
-                yield (
-                    f"A stream has 1 to 62 bits in all; task.blocks is {self.blocks} and task.bits "
-                    f"{self.bits}."
-                )
+                given = f"task.blocks is {self.blocks} and task.bits {self.bits}"
+                yield f"A stream has 1 to 62 bits in all; {given}."
             if self.length != 0:
                 yield "The length of a stream follows from its blocks: leave task.length at 0."
         if self.alphabet > 2 or self.positions != "fixed" or self.distractors != "operand":
@@ -140,10 +123,8 @@ class TaskSpec:
                 "task.distractors and task.positions at their defaults."
             )
         if self.split != "plain":
-            yield (
-                "Parity is split without regard to the order of its bits: leave task.split at "
-                "plain."
-            )
+            ask = "leave task.split at plain"
+            yield f"Parity is split without regard to the order of its bits: {ask}."
 
     def _check_sequence(self) -> Iterator[str]:
         if self.kind == "division" and not is_prime(self.modulus):
@@ -157,21 +138,15 @@ class TaskSpec:
             allowed = "2 to 6 are possible (6 already has 720 elements)"
             yield f"task.symbols is {self.symbols}; {allowed}."
         if self.kind == "custom" and ":" not in self.rule:
-            yield (
-                f"task.rule is {self.rule!r}; a custom task needs `file.py:function` or "
-                "`module:function`."
-            )
+            wanted = "a custom task needs `file.py:function` or `module:function`"
+            yield f"task.rule is {self.rule!r}; {wanted}."
         if self.length and self.length <= self.operands:
-            yield (
-                f"task.length is {self.length}; {self.operands} operands and the query need at "
-                f"least {self.operands + 1} positions."
-            )
+            least = f"the query need at least {self.operands + 1} positions"
+            yield f"task.length is {self.length}; {self.operands} operands and {least}."
         check_space(self.values, self.operands)
         if self.alphabet > self.values:
-            yield (
-                f"task.alphabet is {self.alphabet}, larger than the vocabulary of {self.values} "
-                "operand values."
-            )
+            most = f"larger than the vocabulary of {self.values} operand values"
+            yield f"task.alphabet is {self.alphabet}, {most}."
         if self.positions == "random" and self.alphabet > 1 and self.distractors == "operand":
             yield (
                 "With random positions and distractors that look like operands the label is not "
@@ -265,10 +240,8 @@ class ModelSpec:
             if not places and getattr(self, name) != getattr(ModelSpec, name):
                 yield f"model.{name} has no effect without a norm; model.norm is empty."
         if self.positions == "rotary" and (self.width // self.heads) % 2:
-            yield (
-                f"Rotary positions turn pairs: model.width / model.heads must be even, not "
-                f"{self.width} / {self.heads}."
-            )
+            given = f"must be even, not {self.width} / {self.heads}"
+            yield f"Rotary positions turn pairs: model.width / model.heads {given}."
 
 
 @dataclass(frozen=True)
@@ -327,17 +300,13 @@ class OptimiserSpec:
 
     def check(self) -> Iterator[str]:
         if self.schedule != "cosine" and self.schedule_floor != 0:
-            yield (
-                "optimiser.schedule_floor has no effect on a constant rate; set optimiser.schedule "
-                "to cosine."
-            )
+            ask = "set optimiser.schedule to cosine"
+            yield f"optimiser.schedule_floor has no effect on a constant rate; {ask}."
         if self.warmup == 0 and self.warmup_from != 0:
             yield "optimiser.warmup_from has no effect without optimiser.warmup."
         if (self.kind == "ivon") != (self.sample_size > 0):
-            yield (
-                f"optimiser.sample_size is {self.sample_size:g}; ivon needs the number of training "
-                "examples, and nothing else does."
-            )
+            needed = "ivon needs the number of training examples, and nothing else does"
+            yield f"optimiser.sample_size is {self.sample_size:g}; {needed}."
         shrink = self.lr * self.weight_decay
         if not 0 <= shrink < 1:
             allowed = "it must be at least 0 and below 1"
@@ -374,10 +343,8 @@ class PriorSpec:
 
     def check(self) -> Iterator[str]:
         if self.end != 0 and self.end <= self.start:
-            yield (
-                f"prior.end is {self.end}; it must be 0 (constant) or later than prior.start, "
-                f"{self.start}."
-            )
+            allowed = f"it must be 0 (constant) or later than prior.start, {self.start}"
+            yield f"prior.end is {self.end}; {allowed}."
         if (self.kind == "custom") != (":" in self.rule):
             yield f"prior.rule is {self.rule!r}; a custom prior names its `file.py:function`."
 

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from grokscope.claims.evidence import ArmRuns, Evidence
 from grokscope.claims.judgements import Faster, InverseLaw, Trend
 from grokscope.claims.studies import Setting
-from grokscope.papers.structural_inference import figures
-from grokscope.papers.structural_inference.settings import ORACLE, RIGHT, study
+from grokscope.papers.structural_inference import figures, settings
 from grokscope.spec import RunSpec
 
 STRENGTHS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
@@ -30,7 +29,7 @@ def strengths(setting: Setting) -> tuple[float, ...]:
 
 def graded(setting: Setting, seed: int, strengths: Sequence[float]) -> dict[str, RunSpec]:
     return {
-        arm(strength): setting.variant(seed, {**ORACLE, "prior.strength": strength})
+        arm(strength): setting.variant(seed, {**settings.ORACLE, "prior.strength": strength})
         for strength in strengths
     }
 
@@ -46,7 +45,7 @@ def dose(one: ArmRuns) -> float:
 
 LAW = InverseLaw(dose)
 # What eq. 7 bounds is the time until attention is right, not until the network has grokked.
-ROUTING = InverseLaw(dose, RIGHT)
+ROUTING = InverseLaw(dose, settings.RIGHT)
 
 
 def read(evidence: Evidence) -> str:
@@ -66,7 +65,7 @@ def read(evidence: Evidence) -> str:
     return " ".join(sentences)
 
 
-STUDY = study(
+STUDY = settings.study(
     "acceleration",
     tests={
         "prior accelerates": Faster(arm(1.0), BASELINE, least=1.25),

@@ -19,7 +19,7 @@ from scipy.stats import binomtest
 
 from grokscope.errors import SpecError
 from grokscope.papers.structural_inference import theory
-from grokscope.papers.structural_inference.certificates.checks import inspect_run
+from grokscope.papers.structural_inference.certificates import checks
 from grokscope.store import Run, Store
 
 FOLDS = 8  # of a cross-validation
@@ -33,7 +33,7 @@ def measure_population(runs: list[Run], store: Store) -> pl.DataFrame:
     """A row per run: what the theorem needs, and what became of the run."""
     rows = []
     for run in runs:
-        (_, seen), *_ = inspect_run(run, store, [None])
+        (_, seen), *_ = checks.inspect_run(run, store, [None])
         final = run.outcome["final"]
         margin, scale = seen["train_margin_min"], (seen["lipschitz"], seen["spread_max"])
         separation = theory.separation_from_margin(max(margin, 0.0))

@@ -21,13 +21,8 @@ from grokscope.claims.judgements import Everywhere, Level
 from grokscope.claims.looks import ERROR
 from grokscope.claims.studies import Setting
 from grokscope.claims.verdicts import PerSeed
-from grokscope.papers.structural_inference import figures
-from grokscope.papers.structural_inference.certificates.checks import (
-    ROUNDING,
-    inspect_run,
-    upper_check,
-)
-from grokscope.papers.structural_inference.settings import ORACLE, PROSE, only, study
+from grokscope.papers.structural_inference import figures, settings
+from grokscope.papers.structural_inference.certificates import checks
 from grokscope.spec import RunSpec
 from grokscope.store import Run, Store
 
@@ -36,12 +31,13 @@ SNAPSHOTS = 100
 FAR = 0.1
 FALLING = ("gradient", "bound", "sharp_bound")
 VISIBLE = 2.0  # a smaller fall of the gradient needs no explanation
+RATIO = "ratio of any gradient to its bound"
 NO_FALL = "have not memorised, or their gradient hardly falls"
 
 
 def arms(setting: Setting, seed: int) -> dict[str, RunSpec]:
     watched = setting.baseline(seed).replace(**{"training.snapshots": SNAPSHOTS})
-    return {BASELINE: watched, PRIOR: watched.replace(**ORACLE)}
+    return {BASELINE: watched, PRIOR: watched.replace(**settings.ORACLE)}
 
 
 @cache  # both tables are made from it
@@ -50,8 +46,8 @@ def inspect(path: Path) -> Mapping[str, np.ndarray]:  # (snapshots + 1,) each
     all logits of all training examples."""
     run = Run(path)
     rows = []
-    for epoch, seen in inspect_run(run, Store(path.parent), [*run.snapshots, None]):
-        worst = upper_check("", 9, epoch, seen["gradient_at_worst"], seen["bound_at_worst"])
+    for epoch, seen in checks.inspect_run(run, Store(path.parent), [*run.snapshots, None]):
+        worst = checks.upper_check("", 9, epoch, seen["gradient_at_worst"], seen["bound_at_worst"])
         means = {f"{name}_mean": seen[f"{name}_mean"] for name in FALLING}
         ratios = {"ratio_worst": worst.ratio, "ratio_median": seen["gradient_ratio_median"]}
         rows.append({"epoch": epoch, **means, **ratios})
@@ -102,7 +98,8 @@ def read(evidence: Evidence) -> str:
         if np.isfinite(falls).all():
             means = [PerSeed.known(fall).estimate(ERROR) for fall in falls]
             parts.append(f"{regime} {means[0]}, {means[1]} and {means[2]}")
-    return PROSE.reading("explaining-away")["says"].format(found="; ".join(parts)) if parts else ""
+    says = settings.PROSE.reading("explaining-away")["says"]
+    return says.format(found="; ".join(parts)) if parts else ""
 
 
 def far_below(arm: str) -> Level:
@@ -114,18 +111,16 @@ def explains(column: str) -> Level:
     return Level(BASELINE, column, "share of the fall", low=0.5, absent=NO_FALL)
 
 
-STUDY = study(
+STUDY = settings.study(
     "explaining-away",
     tests={
-        "always below the bound": Everywhere(
-            "bound_ratio", "ratio of any gradient to its bound", 1 + ROUNDING
-        ),
+        "always below the bound": Everywhere("bound_ratio", RATIO, 1 + checks.ROUNDING),
         "far below after memorisation": far_below(BASELINE),
         "far below with a prior": far_below(PRIOR),
         "the bound explains starvation": explains("bound_explains"),
         "the sharp bound explains starvation": explains("sharp_bound_explains"),
     },
-    settings=only(),
+    settings=settings.only(),
     arms=arms,
     draw=figures.draw_bounds,
     read=read,

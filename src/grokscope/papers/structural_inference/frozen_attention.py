@@ -5,14 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from grokscope.claims.judgements import Faster, Level
-from grokscope.papers.structural_inference.settings import (
-    ORACLE,
-    Changes,
-    changing,
-    most,
-    only,
-    study,
-)
+from grokscope.papers.structural_inference import settings
 from grokscope.store import Run
 
 BASELINE = "learned"
@@ -22,9 +15,9 @@ UNIFORM = "fixed evenly over all positions"
 DELAY = "grok epoch over memorisation epoch"
 
 
-ARMS: dict[str, Changes | None] = {
+ARMS: dict[str, settings.Changes | None] = {
     BASELINE: None,
-    PRIOR: ORACLE,
+    PRIOR: settings.ORACLE,
     TRUTH: {"interventions.frozen_attention": "oracle"},
     UNIFORM: {"interventions.frozen_attention": "uniform"},
 }
@@ -40,10 +33,10 @@ def summarise(run: Run) -> Mapping[str, float | None]:
     return {"delay": grokked / memorised}
 
 
-STUDY = study(
+STUDY = settings.study(
     "frozen-attention",
     tests={
-        "MLP alone generalises": most(TRUTH),
+        "MLP alone generalises": settings.most(TRUTH),
         "MLP alone is fast": Faster(TRUTH, BASELINE, least=1.25),
         "the truth, not the freezing": Faster(TRUTH, UNIFORM, least=1.25),
         "prior is as good as the truth": Faster(PRIOR, TRUTH, least=0.8, control=TRUTH),
@@ -51,7 +44,7 @@ STUDY = study(
             TRUTH, "delay", DELAY, low=2, logarithmic=True, absent="did not memorise and grok"
         ),
     },
-    settings=only(),
-    arms=changing(ARMS),
+    settings=settings.only(),
+    arms=settings.changing(ARMS),
     summarise=summarise,
 )

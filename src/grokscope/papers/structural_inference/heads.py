@@ -18,9 +18,8 @@ from grokscope.claims.studies import Setting
 from grokscope.claims.verdicts import roc_areas
 from grokscope.measures.attention import weakest_weight
 from grokscope.models import minimal, shape_of
-from grokscope.papers.structural_inference import figures
+from grokscope.papers.structural_inference import figures, settings
 from grokscope.papers.structural_inference.quantities import STRUCTURED
-from grokscope.papers.structural_inference.settings import ORACLE, PROSE, most, on_laptop, study
 from grokscope.spec import RunSpec
 from grokscope.store import Run
 from grokscope.tasks import build_task
@@ -34,6 +33,7 @@ EPOCHS = 2500
 REGIME = "four heads"
 POOLED, BEST, BY_INPUT = "weakest_min", "best_head_min", "best_head_by_input_min"
 BY_MEAN, BY_ONE = "the condition on the mean over heads", "the condition on some single head"
+SHARED = Event("shared", "grok with the condition met only by the mean")
 CONDITIONS = {
     "pooled_right": "the mean over heads",
     "sum_right": "their sum (the paper's form, four times as easy)",
@@ -55,7 +55,7 @@ def arms(setting: Setting, seed: int) -> dict[str, RunSpec]:
         arm(r, share): setting.variant(seed, {"task.alphabet": r, "task.train_fraction": share})
         for r, share in CASES
     }
-    result[arm(6, prior=True)] = setting.variant(seed, {"task.alphabet": 6, **ORACLE})
+    result[arm(6, prior=True)] = setting.variant(seed, {"task.alphabet": 6, **settings.ORACLE})
     return result
 
 
@@ -93,9 +93,8 @@ def summarise(run: Run) -> dict[str, float | None]:
 
 
 @partial(jax.jit, static_argnums=0)
-def _attend(
-    shape: minimal.Shape, params: minimal.Params, tokens: jax.Array
-) -> jax.Array:  # (n, T) -> (n, H, T)
+def _attend(shape: minimal.Shape, params: minimal.Params, tokens: jax.Array) -> jax.Array:
+    # (n, T) -> (n, H, T)
     return minimal.normalise(minimal.score(params, tokens, shape), shape.attention)
 
 
@@ -115,18 +114,16 @@ def read(evidence: Evidence) -> str:
         if grokked.any() and not grokked.all():
             (area,) = roc_areas(grokked[:, None], values[:, None])
             areas.append(f"{area:.2f} for {name}")
-    words = PROSE.reading("heads")
+    words = settings.PROSE.reading("heads")
     numbers = {"grok": grokked.sum(), "all": grokked.size, "rest": (~grokked).sum()}
     text = words["says"].format(**numbers, counts=" runs, by ".join(counts))
     return " ".join([text, *[words["areas"].format(areas=", ".join(areas))] * bool(areas)])
 
 
-STUDY = study(
+STUDY = settings.study(
     "heads",
     tests={
-        "heads share the work": most(
-            arm(1), event=Event("shared", "grok with the condition met only by the mean")
-        ),
+        "heads share the work": settings.most(arm(1), event=SHARED),
         "pooled mass separates": Separation(POOLED, NAMES[POOLED], 0.8, alone),
         "pooled beats best head": Separation(POOLED, NAMES[POOLED], 0.05, alone, BEST, NAMES[BEST]),
         "pooled condition beats best head's": Separation(
@@ -134,7 +131,7 @@ STUDY = study(
         ),
         "prior accelerates four heads": Faster(arm(6, prior=True), arm(6), least=1.25),
     },
-    settings=on_laptop({REGIME: {"model.heads": HEADS, "training.epochs": EPOCHS}}),
+    settings=settings.on_laptop({REGIME: {"model.heads": HEADS, "training.epochs": EPOCHS}}),
     arms=arms,
     draw=figures.draw_heads,
     read=read,

@@ -29,6 +29,5 @@ def again(study: Study) -> Study:
     )
 
 
-STUDIES = tuple(
-    again(module.STUDY) for module in (four_phases, norm_structure, acceleration, tickets)
-)
+REPEATED = (four_phases, norm_structure, acceleration, tickets)
+STUDIES = tuple(again(module.STUDY) for module in REPEATED)

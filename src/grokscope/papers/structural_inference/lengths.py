@@ -5,14 +5,12 @@ from __future__ import annotations
 from grokscope.claims.evidence import Evidence
 from grokscope.claims.judgements import Level
 from grokscope.claims.studies import Setting
-from grokscope.papers.structural_inference import figures
-from grokscope.papers.structural_inference.figures import COLUMN
-from grokscope.papers.structural_inference.settings import FIELDS, ORACLE, on_laptop, study
+from grokscope.papers.structural_inference import figures, settings
 from grokscope.spec import RunSpec
 from grokscope.store import Run
 
-SETTINGS = {name: FIELDS[name] for name in ("rotary positions", "no positions")}
-TRAINED = FIELDS["no positions"]["task.length"]
+SETTINGS = {name: settings.FIELDS[name] for name in ("rotary positions", "no positions")}
+TRAINED = settings.FIELDS["no positions"]["task.length"]
 LENGTHS = (7, 8, 10, 12, 16)
 BASELINE, PRIOR = "no prior", "prior"
 KEPT = "share of the accuracy that is kept"
@@ -20,13 +18,13 @@ TOO_LITTLE = "have not generalised at the trained length"
 
 
 def column(length: int) -> str:
-    return f"{COLUMN}{length}"
+    return f"{figures.COLUMN}{length}"
 
 
 def arms(setting: Setting, seed: int) -> dict[str, RunSpec]:
     """Both train to the end of the budget, so that neither has trained longer than the other."""
     plain = setting.baseline(seed)
-    return {BASELINE: plain, PRIOR: plain.replace(**ORACLE)}
+    return {BASELINE: plain, PRIOR: plain.replace(**settings.ORACLE)}
 
 
 def summarise(run: Run) -> dict[str, float | None]:
@@ -53,7 +51,7 @@ def read(evidence: Evidence) -> str:
     return " ".join(parts)
 
 
-STUDY = study(
+STUDY = settings.study(
     "lengths",
     tests={
         "prior keeps length": Level(PRIOR, "kept", KEPT, low=0.05, reference=BASELINE, ceiling=1.0),
@@ -61,7 +59,7 @@ STUDY = study(
         "length is lost without it": Level(BASELINE, "kept", KEPT, high=0.9, absent=TOO_LITTLE),
     },
     numbers={"TRAINED": TRAINED, "EVERY": ", ".join(map(str, LENGTHS)), "LAST": LENGTHS[-1]},
-    settings=on_laptop(SETTINGS),
+    settings=settings.on_laptop(SETTINGS),
     arms=arms,
     draw=figures.draw_lengths,
     read=read,

@@ -8,18 +8,7 @@ from grokscope.claims.evidence import Evidence
 from grokscope.claims.judgements import Level
 from grokscope.claims.studies import Setting
 from grokscope.claims.verdicts import median_time
-from grokscope.papers.structural_inference import figures
-from grokscope.papers.structural_inference.settings import (
-    ORACLE,
-    PRIORS,
-    PROSE,
-    SHELL,
-    Changes,
-    few,
-    most,
-    only,
-    study,
-)
+from grokscope.papers.structural_inference import figures, settings
 from grokscope.spec import RunSpec
 
 DECAY, FREE, MATCHED = "decay", "no decay", "norm matched"
@@ -32,16 +21,16 @@ def arm(norm: str, structure: str) -> str:
 
 
 QUERY_KEY = arm(MATCHED, "no prior, query-key penalty")
+DECAYED, FREED, HELD = (arm(norm, "oracle") for norm in (DECAY, FREE, MATCHED))
 MAIN_ARMS = (
-    *(arm(DECAY, structure) for structure in PRIORS),
-    *(arm(norm, "oracle") for norm in (FREE, MATCHED)),
-    arm(MATCHED, "adversarial"),
+    *(arm(DECAY, structure) for structure in settings.PRIORS),
+    *(FREED, HELD, arm(MATCHED, "adversarial")),
 )
 
 
 def arms(setting: Setting, seed: int) -> dict[str, RunSpec]:
-    shell = SHELL[setting.scale]
-    norms: dict[str, Changes] = {
+    shell = settings.SHELL[setting.scale]
+    norms: dict[str, settings.Changes] = {
         DECAY: {},
         FREE: {"optimiser.weight_decay": 0.0},
         MATCHED: {"optimiser.weight_decay": 0.0, "interventions.mlp_norm": shell},
@@ -49,11 +38,11 @@ def arms(setting: Setting, seed: int) -> dict[str, RunSpec]:
     result = {
         arm(norm, structure): setting.variant(seed, {**how, **prior})
         for norm, how in norms.items()
-        for structure, prior in PRIORS.items()
+        for structure, prior in settings.PRIORS.items()
     }
     result[arm(DECAY, "no prior")] = setting.baseline(seed)
     for name, norm in ((INSIDE, shell), (OUTSIDE, 2 * shell)):
-        held = {**ORACLE, "interventions.mlp_norm": norm}
+        held = {**settings.ORACLE, "interventions.mlp_norm": norm}
         result[arm(name, "oracle")] = setting.variant(seed, held)
     penalised = {**norms[MATCHED], "interventions.query_key_penalty": 0.5}
     result[QUERY_KEY] = setting.variant(seed, penalised)
@@ -78,33 +67,29 @@ def read(evidence: Evidence) -> str:
         parts.append(text)
     if not parts:
         return ""
-    words = PROSE.reading("norm-and-structure")
+    words = settings.PROSE.reading("norm-and-structure")
     return " ".join([words["says"].format(found="; ".join(parts)), *[words["clear"]] * clear])
 
 
-STUDY = study(
+def improves(arm: str, reference: str) -> Level:
+    return Level(arm, "test_accuracy", "final test accuracy", low=0.05, reference=reference)
+
+
+STUDY = settings.study(
     "norm-and-structure",
     tests={
-        "decay and structure suffice": most(arm(DECAY, "oracle")),
-        "structure is necessary": few(arm(DECAY, "adversarial"), control=arm(DECAY, "oracle")),
-        "decay is necessary": few(arm(FREE, "oracle"), control=arm(DECAY, "oracle")),
-        "structure alone improves": Level(
-            arm(FREE, "oracle"),
-            "test_accuracy",
-            "final test accuracy",
-            low=0.05,
-            reference=arm(FREE, "no prior"),
-        ),
-        "matched norm suffices": most(arm(MATCHED, "oracle")),
-        "matched norm needs structure": few(
-            arm(MATCHED, "adversarial"), control=arm(MATCHED, "oracle")
-        ),
-        "matched norm, decay elsewhere": most(arm(INSIDE, "oracle")),
-        "too large a norm": few(arm(OUTSIDE, "oracle"), control=arm(INSIDE, "oracle")),
-        "query-key control": few(QUERY_KEY, control=arm(MATCHED, "no prior")),
+        "decay and structure suffice": settings.most(DECAYED),
+        "structure is necessary": settings.few(arm(DECAY, "adversarial"), control=DECAYED),
+        "decay is necessary": settings.few(FREED, control=DECAYED),
+        "structure alone improves": improves(FREED, arm(FREE, "no prior")),
+        "matched norm suffices": settings.most(HELD),
+        "matched norm needs structure": settings.few(arm(MATCHED, "adversarial"), control=HELD),
+        "matched norm, decay elsewhere": settings.most(arm(INSIDE, "oracle")),
+        "too large a norm": settings.few(arm(OUTSIDE, "oracle"), control=arm(INSIDE, "oracle")),
+        "query-key control": settings.few(QUERY_KEY, control=arm(MATCHED, "no prior")),
     },
-    numbers={"SHELL": SHELL["laptop"]},
-    settings=only(smoke=("noise",), paper=("bottleneck",)),
+    numbers={"SHELL": settings.SHELL["laptop"]},
+    settings=settings.only(smoke=("noise",), paper=("bottleneck",)),
     arms=arms,
     draw=figures.draw_outcomes,
     read=read,

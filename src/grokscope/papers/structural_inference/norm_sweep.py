@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from grokscope.claims.judgements import ShareAtBest, field_of
 from grokscope.claims.studies import Setting
-from grokscope.papers.structural_inference import figures
-from grokscope.papers.structural_inference.settings import PRIORS, only, study
+from grokscope.papers.structural_inference import figures, settings
 from grokscope.spec import RunSpec
 
 # The norm in runs that generalise with decay on every weight is 30 at laptop scale: a shell found
@@ -24,7 +23,7 @@ def arms(setting: Setting, seed: int) -> dict[str, RunSpec]:
         arm(norm, structure): setting.variant(
             seed, {**held, "interventions.mlp_norm": norm, **prior}
         )
-        for structure, prior in PRIORS.items()
+        for structure, prior in settings.PRIORS.items()
         for norm in NORMS[setting.scale]
     }
 
@@ -32,7 +31,7 @@ def arms(setting: Setting, seed: int) -> dict[str, RunSpec]:
 # Among the arms with the oracle's prior the shell is looked for.
 HELD_AT = field_of("interventions.mlp_norm", {"prior.kind": "oracle"})
 
-STUDY = study(
+STUDY = settings.study(
     "norm-sweep",
     tests={
         "a shell suffices": ShareAtBest(HELD_AT, "norm", "most"),
@@ -44,7 +43,7 @@ STUDY = study(
         ),
     },
     numbers={"NORMS": ", ".join(f"{norm:g}" for norm in NORMS["laptop"])},
-    settings=only(smoke=("noise",), paper=("bottleneck",)),
+    settings=settings.only(smoke=("noise",), paper=("bottleneck",)),
     arms=arms,
     draw=figures.draw_outcomes,
 )

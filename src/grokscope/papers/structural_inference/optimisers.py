@@ -15,24 +15,22 @@ import numpy as np
 from grokscope.claims.evidence import Evidence
 from grokscope.claims.judgements import Level
 from grokscope.claims.studies import Setting
-from grokscope.papers.structural_inference import figures, theory
-from grokscope.papers.structural_inference.four_phases import contracts
+from grokscope.papers.structural_inference import figures, four_phases, settings, theory
 from grokscope.papers.structural_inference.quantities import Curve, Outcome, plateau_rows, scalars
-from grokscope.papers.structural_inference.settings import PROSE, only, study, within
 from grokscope.spec import RunSpec
 from grokscope.store import Run
 
 ADAMW = "AdamW, full batch"
 GUARANTEED = "guaranteed contraction in units of the decay"
 NO_PLATEAU = "have no plateau: they do not memorise, or something moves as soon as they have"
-BATCHES = {f"batch of {size}": within("optimiser", batch=size) for size in (512, 256, 128)}
+BATCHES = {f"batch of {size}": settings.within("optimiser", batch=size) for size in (512, 256, 128)}
 MOMENTA = {
-    f"{name} {value:g}": within("optimiser", **{name: value})
+    f"{name} {value:g}": settings.within("optimiser", **{name: value})
     for name, value in (("beta1", 0.0), ("beta1", 0.95), ("beta2", 0.9), ("beta2", 0.98))
 }
 # Learning rate and decay of each.
 OPTIMISERS = {
-    name: within("optimiser", kind=name.lower(), lr=rate, weight_decay=decay)
+    name: settings.within("optimiser", kind=name.lower(), lr=rate, weight_decay=decay)
     for name, rate, decay in (("SGD", 1.0, 1e-3), ("Lion", 1e-3, 0.3), ("Muon", 1e-2, 0.3))
 }
 
@@ -40,25 +38,20 @@ OPTIMISERS = {
 def arms(setting: Setting, seed: int) -> dict[str, RunSpec]:
     # In noise pilots with batches of 128 and 256 had not memorised after 2,500 and 1,500 steps.
     batches = BATCHES if setting.regime == "constant" else {}
-    changed = {
-        name: setting.variant(seed, change)
-        for name, change in (batches | MOMENTA | OPTIMISERS).items()
-    }
+    changes = batches | MOMENTA | OPTIMISERS
+    changed = {name: setting.variant(seed, change) for name, change in changes.items()}
     return {ADAMW: setting.baseline(seed), **changed}
 
 
 def summarise(run: Run) -> Mapping[str, float | None]:
     """What statement 1 guarantees on the plateau, and whether the run kept to it: its length if
     the norm at every row is within what the row before allows."""
-    from grokscope.papers.structural_inference.certificates.checks import (
-        contraction_checks,
-        update_bound,
-    )
+    from grokscope.papers.structural_inference.certificates import checks
 
     curve, weights = scalars(run), run.weights()
-    checks = list(contraction_checks(run.spec, curve, weights))
-    kept = bool(checks) and all(check.holds for check in checks)
-    rate = certified_rate(curve, run.outcome, run.spec, update_bound(run.spec, weights))
+    rows = list(checks.contraction_checks(run.spec, curve, weights))
+    kept = bool(rows) and all(row.holds for row in rows)
+    rate = certified_rate(curve, run.outcome, run.spec, checks.update_bound(run.spec, weights))
     return {"bound_kept": run.outcome["epochs"] if kept else None, "certified_rate": rate}
 
 
@@ -78,7 +71,7 @@ def certified_rate(curve: Curve, outcome: Outcome, spec: RunSpec, updates: float
 
 def read(evidence: Evidence) -> str:
     """How many runs shrink at all, and what the bound of each optimiser guarantees."""
-    words, sentences = PROSE.reading("optimisers"), []
+    words, sentences = settings.PROSE.reading("optimisers"), []
     for regime, sample in evidence.samples.items():
         present = [arm for arm in sample.arms.values() if arm.sound]
         rates = np.concatenate([np.empty(0), *(arm.values("norm_rate") for arm in present)])
@@ -100,21 +93,21 @@ def read(evidence: Evidence) -> str:
     return " ".join(sentences)
 
 
-STUDY = study(
+def contracts(arm: str) -> Level:
+    return four_phases.contracts(arm, NO_PLATEAU)
+
+
+def shrinks(arm: str) -> Level:
+    return Level(arm, "certified_rate", GUARANTEED, low=0, absent=NO_PLATEAU)
+
+
+STUDY = settings.study(
     "optimisers",
     tests={
-        **{
-            f"norm contracts, {arm}": contracts(arm, NO_PLATEAU)
-            for arm in (*BATCHES, *MOMENTA, *OPTIMISERS)
-        },
-        **{
-            f"bound guarantees contraction, {arm}": Level(
-                arm, "certified_rate", GUARANTEED, low=0, absent=NO_PLATEAU
-            )
-            for arm in (ADAMW, *OPTIMISERS)
-        },
+        **{f"norm contracts, {arm}": contracts(arm) for arm in BATCHES | MOMENTA | OPTIMISERS},
+        **{f"bound guarantees contraction, {arm}": shrinks(arm) for arm in (ADAMW, *OPTIMISERS)},
     },
-    settings=only(laptop=("constant", "noise")),
+    settings=settings.only(laptop=("constant", "noise")),
     arms=arms,
     draw=figures.draw_rates,
     read=read,

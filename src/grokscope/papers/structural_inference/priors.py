@@ -17,7 +17,6 @@ from grokscope.claims.studies import Setting
 from grokscope.claims.verdicts import median_time, state_time
 from grokscope.measures.attention import structural_divergence
 from grokscope.papers.structural_inference import figures
-from grokscope.papers.structural_inference.figures import TEACHING
 from grokscope.papers.structural_inference.settings import PROSE, only, settings, study, within
 from grokscope.problems.targets import find_targets
 from grokscope.spec import RunSpec
@@ -78,7 +77,7 @@ def arms(setting: Setting, seed: int) -> dict[str, RunSpec]:
         }
     for name, (teacher, view) in teachers(setting, seed).items():
         result[name] = pulled("teacher", teacher=teacher.id, teacher_view=view)
-        result[f"{TEACHING}{name}"] = teacher
+        result[f"{figures.TEACHING}{name}"] = teacher
     return result
 
 
@@ -137,7 +136,7 @@ def read(evidence: Evidence) -> str:
 def _describe_teachers(sample: Sample) -> list[str]:
     parts = []
     for name, arm in sample.arms.items():
-        teaching = sample.arms.get(f"{TEACHING}{name}")
+        teaching = sample.arms.get(f"{figures.TEACHING}{name}")
         if teaching is not None and arm.sound and teaching.sound:
             grokked = np.isfinite(teaching.times()).sum()
             error = float(np.median(arm.values("target_error")))

@@ -10,8 +10,7 @@ from grokscope.claims.evidence import Event, Evidence
 from grokscope.claims.judgements import Dose, Trend
 from grokscope.claims.studies import ScaleName, Setting
 from grokscope.claims.verdicts import median_time
-from grokscope.papers.structural_inference import figures
-from grokscope.papers.structural_inference.settings import ORACLE, base, median_epoch, study
+from grokscope.papers.structural_inference import figures, settings
 from grokscope.spec import RunSpec
 
 ALPHABETS = {"smoke": (1, 29), "laptop": (1, 4, 6, 8, 12, 43)}
@@ -23,7 +22,7 @@ STARVATION = Event("starved", "starve", "epochs of starvation")
 
 
 def where(scale: ScaleName) -> Sequence[Setting]:
-    return [Setting(scale, REGIME, base(scale))] if scale in ALPHABETS else []
+    return [Setting(scale, REGIME, settings.base(scale))] if scale in ALPHABETS else []
 
 
 def arm(alphabet: int, strength: float = 0.0, decay: float = 1.0) -> str:
@@ -36,7 +35,7 @@ def arms(setting: Setting, seed: int) -> dict[str, RunSpec]:
         here = Setting(setting.scale, REGIME, setting.base.replace(**{"task.alphabet": alphabet}))
         result[arm(alphabet)] = here.baseline(seed)
         for strength in STRENGTHS[setting.scale]:
-            changes = {**ORACLE, "prior.strength": strength}
+            changes = {**settings.ORACLE, "prior.strength": strength}
             result[arm(alphabet, strength)] = here.variant(seed, changes)
         for decay in DECAYS[setting.scale]:
             changes = {"optimiser.weight_decay": decay}
@@ -63,12 +62,13 @@ def read(evidence: Evidence) -> str:
         if not (without.sound and given.sound):
             continue
         slow, fast = median_time(without.times()), median_time(given.times())
-        text = f"r = {alphabet}: {median_epoch(without)} without, {median_epoch(given)} with it"
+        alone, helped = settings.median_epoch(without), settings.median_epoch(given)
+        text = f"r = {alphabet}: {alone} without, {helped} with it"
         parts.append(text + f" ({slow / fast:.1f} times)" * bool(np.isfinite([slow, fast]).all()))
     return "Median grok epochs, strength 1: " + "; ".join(parts) + "." if parts else ""
 
 
-STUDY = study(
+STUDY = settings.study(
     "map",
     tests={
         "delay grows with noise": Trend(ALONE, TOKENS, low=0.3),

@@ -5,20 +5,12 @@ from __future__ import annotations
 from grokscope.claims.evidence import Event
 from grokscope.claims.judgements import Faster
 from grokscope.claims.studies import name_settings
-from grokscope.papers.structural_inference import figures
-from grokscope.papers.structural_inference.settings import (
-    FIELDS,
-    MEMORISED,
-    ORACLE,
-    changing,
-    most,
-    study,
-)
+from grokscope.papers.structural_inference import figures, settings
 from grokscope.spec import RunSpec
 from grokscope.store import Run
 
 BASELINE, PRIOR = "no prior", "prior"
-DELAY = 1.5
+DELAY, LATE = 1.5, Event("delayed", "grok late")
 
 
 def summarise(run: Run) -> dict[str, float | None]:
@@ -28,17 +20,15 @@ def summarise(run: Run) -> dict[str, float | None]:
     return {"delayed": grokked if late else None}
 
 
-STUDY = study(
+STUDY = settings.study(
     "streams",
     tests={
-        "grokking carries over": most(
-            BASELINE, event=Event("delayed", "grok late"), given=MEMORISED
-        ),
+        "grokking carries over": settings.most(BASELINE, event=LATE, given=settings.MEMORISED),
         "prior accelerates": Faster(PRIOR, BASELINE, least=1.25),
-        "prior generalises": most(PRIOR),
+        "prior generalises": settings.most(PRIOR),
     },
-    settings=name_settings(lambda scale: RunSpec(), {"stream": FIELDS["stream"]}),
-    arms=changing({BASELINE: {}, PRIOR: ORACLE}),
+    settings=name_settings(lambda scale: RunSpec(), {"stream": settings.FIELDS["stream"]}),
+    arms=settings.changing({BASELINE: {}, PRIOR: settings.ORACLE}),
     draw=figures.draw_streams,
     curves=("train_accuracy", "test_accuracy", "divergence"),
     curve_arms=(BASELINE, PRIOR),

@@ -16,33 +16,25 @@ from grokscope.claims.evidence import ArmRuns, Evidence, Sample
 from grokscope.claims.judgements import Everywhere, Faster
 from grokscope.claims.studies import Setting
 from grokscope.claims.verdicts import Finding
-from grokscope.papers.structural_inference import figures
-from grokscope.papers.structural_inference.certificates.checks import ROUNDING
+from grokscope.papers.structural_inference import figures, settings
+from grokscope.papers.structural_inference.certificates import checks
 from grokscope.papers.structural_inference.explaining_away import SNAPSHOTS, inspect
 from grokscope.papers.structural_inference.four_phases import starves
 from grokscope.papers.structural_inference.quantities import STRUCTURED
-from grokscope.papers.structural_inference.settings import (
-    FIELDS,
-    MEMORISED,
-    ORACLE,
-    PROSE,
-    median_epoch,
-    most,
-    on_laptop,
-    study,
-)
 from grokscope.spec import RunSpec
 from grokscope.store import Run
 
 NONE, PRIOR = "no prior", "oracle"
 ADDITION = "addition"
+RATIO = "ratio of a gradient to its bound"
+NO_PLATEAU = "have no plateau: they do not memorise, or something moves at once"
 # Addition modulo 43 where routing is the bottleneck, and what differs from it.
 USUAL = {"task.alphabet": 6, "training.snapshots": SNAPSHOTS}
 TASKS = (ADDITION, "multiplication", "three operands", "parity", "permutations")
 
 
 def arms(setting: Setting, seed: int) -> dict[str, RunSpec]:
-    helped = setting.variant(seed, ORACLE)
+    helped = setting.variant(seed, settings.ORACLE)
     if setting.regime == ADDITION:  # figure 5 follows it to the end: one run for both
         helped = helped.replace(**{"training.stop": "never"})
     return {NONE: setting.baseline(seed), PRIOR: helped}
@@ -67,8 +59,8 @@ def read(evidence: Evidence) -> str:
 
 
 def _describe(task: str, sample: Sample) -> str:
-    words, without, given = PROSE.reading("tasks"), sample.arms[NONE], sample.arms[PRIOR]
-    memorised = np.isfinite(without.times(MEMORISED)).sum()
+    words, without, given = settings.PROSE.reading("tasks"), sample.arms[NONE], sample.arms[PRIOR]
+    memorised = np.isfinite(without.times(settings.MEMORISED)).sum()
     learnt = words["never"].format(budget=sample.budget)
     if memorised:
         share = 100 * np.nanmedian(without.values("right_at_memorisation"))
@@ -79,7 +71,7 @@ def _describe(task: str, sample: Sample) -> str:
 
 def _fate(one: ArmRuns) -> str:
     count = f"{np.isfinite(one.times()).sum()} of {len(one.rows)} grok"
-    middle = median_epoch(one)
+    middle = settings.median_epoch(one)
     return count if middle == "never" else f"{count} (median epoch {middle})"
 
 
@@ -102,20 +94,16 @@ class FasterWhereMisled(Faster):
         return super().judge(sample)
 
 
-STUDY = study(
+STUDY = settings.study(
     "tasks",
     tests={
-        "gradient within its bound": Everywhere(
-            "bound_ratio", "ratio of a gradient to its bound", 1 + ROUNDING
-        ),
-        "gradient starves on every task": starves(
-            NONE, "have no plateau: they do not memorise, or something moves at once"
-        ),
+        "gradient within its bound": Everywhere("bound_ratio", RATIO, 1 + checks.ROUNDING),
+        "gradient starves on every task": starves(NONE, NO_PLATEAU),
         "prior accelerates the misled": FasterWhereMisled(PRIOR, NONE, least=1.25),
-        "tasks are memorised": most(NONE, event=MEMORISED),
+        "tasks are memorised": settings.most(NONE, event=settings.MEMORISED),
     },
     numbers={"SNAPSHOTS": SNAPSHOTS},
-    settings=on_laptop({name: {**USUAL, **FIELDS[name]} for name in TASKS}),
+    settings=settings.on_laptop({name: {**USUAL, **settings.FIELDS[name]} for name in TASKS}),
     arms=arms,
     draw=figures.draw_tasks,
     read=read,

@@ -98,9 +98,8 @@ def render(
     named = {s.number: f"theory-{s.number:02d}-{s.key}.svg" for s in met}
     charts: dict[str, Any] = {DECOUPLING: decoupling_chart(population)}
     charts |= {named[s.number]: certificate_chart(checks) for s, checks in met.items()}
-    actual, structural, norm = (
-        population[n].to_numpy() for n in ("generalised", "structural_condition", "norm_condition")
-    )
+    columns = ("generalised", "structural_condition", "norm_condition")
+    actual, structural, norm = (population[name].to_numpy() for name in columns)
     both = structural & norm
     rules = dict(zip(PREDICTIONS, (both, structural, norm), strict=True))
     ranked = decoupling.rank_thresholds(population).to_dicts()

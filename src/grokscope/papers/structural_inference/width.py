@@ -14,14 +14,8 @@ from grokscope.claims.evidence import Event, Evidence
 from grokscope.claims.judgements import Everywhere, Faster, Trend, field_of
 from grokscope.claims.studies import Setting
 from grokscope.models import minimal, shape_of
-from grokscope.papers.structural_inference import figures
-from grokscope.papers.structural_inference.certificates.checks import IDENTITY
-from grokscope.papers.structural_inference.settings import (
-    ORACLE,
-    median_epoch,
-    only,
-    study,
-)
+from grokscope.papers.structural_inference import figures, settings
+from grokscope.papers.structural_inference.certificates import checks
 from grokscope.spec import RunSpec
 from grokscope.store import Run
 from grokscope.tasks import build_task
@@ -43,7 +37,7 @@ def arms(setting: Setting, seed: int) -> dict[str, RunSpec]:
         wide, usual = {"model.width": width}, width == setting.baseline(seed).model.width
         result[arm(width)] = setting.baseline(seed) if usual else setting.variant(seed, wide)
         if setting.regime == "bottleneck":  # with constant distractors a prior gains nothing
-            result[arm(width, prior=True)] = setting.variant(seed, {**wide, **ORACLE})
+            result[arm(width, prior=True)] = setting.variant(seed, {**wide, **settings.ORACLE})
     return result
 
 
@@ -95,8 +89,8 @@ def read(evidence: Evidence) -> str:
     for regime, sample in evidence.samples.items():
         for prior, words in ((False, "without a prior"), (True, "with it")):
             found = [
-                f"{width}: {median_epoch(sample.arms[name], ROUTING)} / "
-                f"{median_epoch(sample.arms[name])}"
+                f"{width}: {settings.median_epoch(sample.arms[name], ROUTING)} / "
+                f"{settings.median_epoch(sample.arms[name])}"
                 for width in WIDTHS
                 if (name := arm(width, prior)) in sample.arms and sample.arms[name].sound
             ]
@@ -106,7 +100,11 @@ def read(evidence: Evidence) -> str:
     return " ".join([head, *sentences]) if sentences else ""
 
 
-STUDY = study(
+def exact(column: str, what: str) -> Everywhere:
+    return Everywhere(column, f"relative difference of the {what}", checks.IDENTITY)
+
+
+STUDY = settings.study(
     "width",
     tests={
         "wider routes earlier": Trend(ALONE, BY_WIDTH, ROUTING, high=-0.3),
@@ -114,14 +112,10 @@ STUDY = study(
         "wider groks earlier with the prior": Trend(HELPED, BY_WIDTH, high=-0.3),
         "prior helps the narrow": Faster(arm(16, prior=True), arm(16), least=1.25),
         "prior helps the wide": Faster(arm(256, prior=True), arm(256), least=1.25),
-        "shortcut is exact": Everywhere(
-            "shortcut_error", "relative difference of the logits", IDENTITY
-        ),
-        "shortcut's gradient is exact": Everywhere(
-            "shortcut_gradient_error", "relative difference of the gradients", IDENTITY
-        ),
+        "shortcut is exact": exact("shortcut_error", "logits"),
+        "shortcut's gradient is exact": exact("shortcut_gradient_error", "gradients"),
     },
-    settings=only(laptop=("constant", "bottleneck")),
+    settings=settings.only(laptop=("constant", "bottleneck")),
     arms=arms,
     draw=figures.draw_widths,
     read=read,

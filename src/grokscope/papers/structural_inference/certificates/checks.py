@@ -20,11 +20,7 @@ from grokscope.errors import SpecError, StoreError
 from grokscope.models.roles import MATRICES, MLP, role
 from grokscope.notebook import html_table
 from grokscope.papers.structural_inference import theory
-from grokscope.papers.structural_inference.certificates.inspection import (
-    Inspected,
-    draw_pairs,
-    make_inspector,
-)
+from grokscope.papers.structural_inference.certificates import inspection
 from grokscope.papers.structural_inference.quantities import find_plateau, scalars
 from grokscope.parts import trusting
 from grokscope.problems.routing import build
@@ -56,18 +52,16 @@ def certify(run: Run, store: Store | None = None, *, trust: bool = False) -> pl.
     the user's own these are the few that need only what was watched (see `inapplicable`). `trust`
     allows loading the run's own parts (a rule, a model): their code is executed."""
     with trusting(trust), as_trained(run):
-        return _certify(run, store)
+        return _table(_check(run, store))
 
 
-def _certify(run: Run, store: Store | None) -> pl.DataFrame:
+def _check(run: Run, store: Store | None) -> Iterable[Certificate]:
     if run.status != "finished":
         raise StoreError(f"Run {run.id} is {run.status}; only finished runs can be certified.")
     if isinstance(run.about, ObservedSpec):
-        from grokscope.papers.structural_inference.certificates.observation import (
-            check_observation,  # it builds on this module
-        )
+        from grokscope.papers.structural_inference.certificates import observation
 
-        return _table(check_observation(run, run.about))
+        return observation.check_observation(run, run.about)  # it builds on this module
     store = store or Store(run.path.parent)
     curve = scalars(run)
     rows = [
@@ -81,7 +75,7 @@ def _certify(run: Run, store: Store | None) -> pl.DataFrame:
             *_prior_decay(run.spec, curve, np.array(run.curve["attention"].to_list())),
             *variance_checks(run, run.spec.optimiser, curve),
         ]
-    return _table(rows)
+    return rows
 
 
 def _table(rows: Iterable[Certificate]) -> pl.DataFrame:
@@ -119,11 +113,10 @@ def inspect_run(
 ) -> Iterator[tuple[int, dict[str, float]]]:
     """Numbers of `inspection.inspect` at snapshots (None: the final weights)."""
     problem, data, numbers_of_run = build(run.spec, store)
-    inspected = Inspected(data.train, data.test, numbers_of_run)
-    pairs = jax.tree.map(
-        jnp.asarray, draw_pairs(run.spec, build_task(run.spec.task, run.spec.seed))
-    )
-    inspector = make_inspector(problem.shape)
+    inspected = inspection.Inspected(data.train, data.test, numbers_of_run)
+    pairs = inspection.draw_pairs(run.spec, build_task(run.spec.task, run.spec.seed))
+    pairs = jax.tree.map(jnp.asarray, pairs)
+    inspector = inspection.make_inspector(problem.shape)
     last = run.outcome["epochs"]
     for epoch in epochs:
         params = {name: jnp.asarray(array) for name, array in run.weights(epoch).items()}
@@ -190,9 +183,8 @@ def _from_checkpoints(run: Run, store: Store) -> Iterator[Certificate]:
 
 def structure_checks(threshold: float, curve: dict[str, np.ndarray]) -> Iterator[Certificate]:
     """B_tau at the run's tau (half of the oracle's share unless set): a condition, not a law."""
-    for epoch, share, weakest in zip(
-        curve["epoch"], curve["structure_share"], curve["weakest_min"], strict=True
-    ):
+    columns = (curve[name] for name in ("epoch", "structure_share", "weakest_min"))
+    for epoch, share, weakest in zip(*columns, strict=True):
         ratio = threshold / max(float(weakest), 1e-12)
         note = f"tau {threshold:g}; at the end {share:.0%} of inputs satisfy it"
         compared = (int(epoch), float(weakest), threshold, ratio, ratio <= 1)
@@ -319,9 +311,7 @@ def _prior_decay(
     latest = float(theory.delay_bound(divergence[0], tenth, mass, *counts, strength))
     note = f"from {divergence[0]:.2f} to a tenth of it "
     note += f"in {time[reached[0]]:.0f} epochs" if len(reached) else f"not in {time[-1]:.0f} epochs"
-    if not len(reached):
-        floor = 0.0
-    end = int(reached[0]) if len(reached) else len(time) - 1
+    end, floor = (int(reached[0]), floor) if len(reached) else (len(time) - 1, 0.0)
     at = int(curve["epoch"][first + end])
     if len(reached) or time[end] > latest:  # else the run was watched too briefly to tell
         yield upper_check("prior's delay", 13, at, float(time[end]), latest, note)

@@ -106,7 +106,6 @@ def _explaining_away(
     side = member.train
     forward = minimal.forward_fast(params, side.tokens, shape)
     values = forward.values  # (n, H, T, d)
-    softmax = shape.attention == "softmax"
     attention = _attend(shape, forward.scores, side.frozen, member.numbers.freeze)
     pooled_by_head = jnp.einsum("nht,nhtd->nhd", attention, values)
 
@@ -122,17 +121,14 @@ def _explaining_away(
     (loss, margin), pull = jax.vjp(losses, pooled_by_head.sum(axis=1))
     (gradient,) = pull((jnp.ones_like(loss), jnp.zeros_like(margin)))  # (n, d)
     by_head = gradient[:, None, :]
-    if softmax:
+    given = (values, pooled_by_head, lipschitz, loss[:, None])
+    if shape.attention == "softmax":
         measured = theory.score_gradient(attention, values, pooled_by_head, by_head)
-        given = (attention, values, pooled_by_head, lipschitz, loss[:, None])
-        bound = theory.explaining_away_bound(*given)
-        sharp = theory.sharp_explaining_away_bound(*given)
+        bound = theory.explaining_away_bound(attention, *given)
+        sharp = theory.sharp_explaining_away_bound(attention, *given)
     else:
         measured = theory.relu_score_gradient(forward.scores, values, pooled_by_head, by_head)
-        bound = theory.relu_explaining_away_bound(
-            forward.scores, values, pooled_by_head, lipschitz, loss[:, None]
-        )
-        sharp = bound
+        bound = sharp = theory.relu_explaining_away_bound(forward.scores, *given)
     measured = jnp.abs(measured)
     beyond = jnp.where(measured > 0, jnp.inf, 0.0)  # where nothing is allowed
     ratio = jnp.where(bound > 0, measured / jnp.where(bound > 0, bound, 1.0), beyond)
@@ -167,13 +163,9 @@ def _routing(shape: minimal.Shape, params: Params, member: Inspected) -> dict[st
     n = len(member.train.tokens)
     scores, target = scores[:n], oracle[:n, None, :]
     embedded = params["embedding"][tokens[:n]] + params["position"]
-    size = shape.width // shape.heads
-    variance_bound = theory.score_variance_bound(
-        on_weights.interaction_norm(params, shape.heads),
-        jnp.linalg.norm(embedded[0, -1]),
-        theory.context_spread(embedded),
-        size,
-    )
+    norm, query = on_weights.interaction_norm(params, shape.heads), embedded[0, -1]
+    bounded = (norm, jnp.linalg.norm(query), theory.context_spread(embedded))
+    variance_bound = theory.score_variance_bound(*bounded, shape.width // shape.heads)
     variance_ratio = theory.score_variance(scores) / variance_bound[:, None]
     at = jnp.argmax(variance_ratio.max(axis=1))
     if shape.attention == "softmax":
@@ -215,7 +207,8 @@ def _necessity(
     mass_before, mass_after = at(before.attention), at(after.attention)
     position = jnp.broadcast_to(pairs.position[:, None], mass_before.shape)
     centroid = theory.distractor_centroid(before.attention, before.values, position)
-    spread = theory.value_spread(value_at(before), value_at(after), centroid)  # (P, H)
+    values = (value_at(before), value_at(after))
+    spread = theory.value_spread(*values, centroid)  # (P, H)
     allowed = theory.multihead_upper_bound(mass_before, mass_after, spread)  # (P,)
     moved = jnp.linalg.norm(after.pooled - before.pooled, axis=-1)
     separation = jnp.linalg.norm(after.logits - before.logits, axis=-1)
@@ -223,13 +216,11 @@ def _necessity(
         after.logits.argmax(axis=1) == pairs.label_after
     )
     # Per head, so that the identities and bounds of single-head attention apply.
-    offsets = [value_at(forward) - centroid for forward in (before, after)]  # v - mu, v' - mu
+    offsets = [value - centroid for value in values]  # v - mu, v' - mu
     masses = (mass_before, mass_after)
     by_head = [jnp.einsum("nht,nhtd->nhd", f.attention, f.values) for f in (before, after)]
     moved_by_head = jnp.linalg.norm(by_head[1] - by_head[0], axis=-1)  # (P, H)
-    closed_form = theory.pooled_difference(
-        *masses, value_at(before), value_at(after), centroid
-    )  # (P, H, d)
+    closed_form = theory.pooled_difference(*masses, *values, centroid)  # (P, H, d)
     lengths = [jnp.linalg.norm(offset, axis=-1) for offset in offsets]
     apart = jnp.linalg.norm(offsets[1] - offsets[0], axis=-1)
     least = theory.difference_lower_bound(*masses, apart, *lengths)

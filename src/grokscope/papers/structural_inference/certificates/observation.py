@@ -22,9 +22,8 @@ def check_observation(run: Run, spec: ObservedSpec) -> Iterator[checks.Certifica
         yield from checks.structure_checks(spec.structure_threshold, curve)
     if 8 not in missing:
         k = len(spec.watch.informative.split(", "))
-        for epoch, furthest, weakest in zip(
-            curve["epoch"], curve["divergence_max"], curve["weakest_min"], strict=True
-        ):
+        columns = (curve[name] for name in ("epoch", "divergence_max", "weakest_min"))
+        for epoch, furthest, weakest in zip(*columns, strict=True):
             allowed = -math.log(k * max(float(weakest), TINY))
             yield checks.upper_check("divergence", 8, int(epoch), float(furthest), allowed)
     if spec.optimiser is not None and 10 not in missing:

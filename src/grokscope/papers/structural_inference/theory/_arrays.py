@@ -1,8 +1,7 @@
-"""What every statement needs before its formula: one array namespace, and checked numbers."""
+"""What every statement needs before its formula: one array namespace."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import array_api_compat
@@ -49,22 +48,3 @@ def select(xp: Namespace, positions: int, place: Any, like: Array) -> Array:
 def is_known(*values: Array) -> bool:
     """Whether the values are plain numbers, which can be checked without breaking a trace."""
     return all(isinstance(value, (int, float)) for value in values)
-
-
-def _require(fits: Callable[[Any], bool], words: str) -> Callable[[str, Array], None]:
-    def check(name: str, value: Array) -> None:
-        if is_known(value) and not fits(value):
-            raise ValueError(f"{name} is {value}, but it must {words}.")
-
-    return check
-
-
-require_positive = _require(lambda value: value > 0, "be positive")
-require_non_negative = _require(lambda value: value >= 0, "not be negative")
-require_fraction = _require(lambda value: 0 < value < 1, "lie strictly between 0 and 1")
-
-
-def require_decay(learning_rate: Array, weight_decay: Array) -> None:
-    if is_known(learning_rate, weight_decay):
-        step = f"The decay of one step, learning rate {learning_rate} times decay {weight_decay},"
-        require_fraction(step, learning_rate * weight_decay)

@@ -10,13 +10,8 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from grokscope.papers.structural_inference.theory._arrays import (
-    Array,
-    is_known,
-    promote,
-    require_non_negative,
-    require_positive,
-)
+from grokscope.papers.structural_inference.theory import _require
+from grokscope.papers.structural_inference.theory._arrays import Array, is_known, promote
 
 
 class StructuralSummary(NamedTuple):
@@ -39,7 +34,7 @@ def weakest_weight(attention: Array, oracle: Array) -> Array:  # (..., T), (...,
 def structural_condition(attention: Array, oracle: Array, threshold: Array) -> Array:
     """Statement 2, definition 4.1: whether alpha_i >= tau for every informative i.
     Returns booleans (...), one for each input; B_tau itself asks for all. Units: probability."""
-    require_positive("The threshold", threshold)
+    _require.positive("The threshold", threshold)
     _, attention, oracle, threshold = promote(attention, oracle, threshold)
     return weakest_weight(attention, oracle) >= threshold
 
@@ -53,7 +48,7 @@ def structural_summary(
     for quantile in quantiles:
         if not 0 <= quantile <= 1:
             raise ValueError(f"A quantile is {quantile}, but it must lie between 0 and 1.")
-    require_positive("The threshold", threshold)
+    _require.positive("The threshold", threshold)
     xp, attention, oracle, threshold = promote(attention, oracle, threshold)
     masses = xp.sort(xp.reshape(weakest_weight(attention, oracle), (-1,)))  # (inputs,)
     last = masses.shape[0] - 1
@@ -101,14 +96,14 @@ def lipschitz_bound_from_norm(norm: Array) -> Array:
 
     Differs from the paper: it says that rho_max bounds the Lipschitz constant, but not how. The
     bound is quadratic: half the norm allows a quarter."""
-    require_non_negative("The norm", norm)
+    _require.non_negative("The norm", norm)
     return norm**2 / 2
 
 
 def norm_condition(norm: Array, lower: Array, upper: Array) -> Array:
     """Statement 3, definition 4.2: the Goldilocks condition rho_min <= |theta_MLP|_F <= rho_max.
     Units: parameter norm, all three."""
-    require_non_negative("The lower norm", lower)
+    _require.non_negative("The lower norm", lower)
     if is_known(lower, upper) and lower > upper:
         raise ValueError(f"The lower norm {lower} lies above the upper norm {upper}.")
     _, norm, lower, upper = promote(norm, lower, upper)
@@ -131,9 +126,8 @@ def pooled_condition(attention: Array, oracle: Array, threshold: Array) -> Array
     measured after the output projection: `multihead_upper_bound` with statement 5), but not
     sufficient. Heads with opposite projections cancel, W_O^1 W_V^1 = -W_O^2 W_V^2, and then no
     pooled mass, however large, reaches the representation."""
-    require_positive("The threshold", threshold)
-    xp, attention, oracle, threshold = promote(
-        attention, oracle, threshold
-    )  # (..., H, T), (..., T)
+    _require.positive("The threshold", threshold)
+    # (..., H, T), (..., T)
+    xp, attention, oracle, threshold = promote(attention, oracle, threshold)
     # Without informative positions nothing can be missed, whatever the threshold.
     return xp.all((pooled_mass(attention) >= threshold) | (oracle <= 0), axis=-1)

@@ -10,14 +10,8 @@ from __future__ import annotations
 
 import math
 
-from grokscope.papers.structural_inference.theory._arrays import (
-    Array,
-    promote,
-    require_decay,
-    require_fraction,
-    require_non_negative,
-    require_positive,
-)
+from grokscope.papers.structural_inference.theory import _require
+from grokscope.papers.structural_inference.theory._arrays import Array, promote
 
 NEWTON_SCHULZ_ERROR = 0.21  # the usual quintic reaches 1.2024 on [0, 1]; the rest is for rounding
 
@@ -26,7 +20,7 @@ def norm_floor(decay: Array, update_bound: Array) -> Array:
     """Statement 1: B / lambda, the norm below which decay need not shrink the weights.
     Both contraction bounds tend to this norm, and shrink only from above it. Units: parameter norm.
     """
-    require_positive("The weight decay", decay)
+    _require.positive("The weight decay", decay)
     return update_bound / decay
 
 
@@ -59,8 +53,8 @@ def _contraction(
     norm: Array, rate: Array, decay: Array, update_bound: Array, steps: Array
 ) -> tuple[Array, Array, Array]:
     """(1 - gamma)^n, the norm as an array, and the floor."""
-    require_decay(rate, decay)
-    require_non_negative("The update bound", update_bound)
+    _require.decay(rate, decay)
+    _require.non_negative("The update bound", update_bound)
     _, norm, rate, decay, update_bound, steps = promote(norm, rate, decay, update_bound, steps)
     kept = (1 - rate * decay) ** steps
     return kept, norm, norm_floor(decay, update_bound)
@@ -75,14 +69,9 @@ def sgd_update_bound(gradient_bound: Array, momentum: float = 0.0) -> Array:
     Differs from the paper: B.1 has plain SGD, B = G. A momentum trace sums past gradients: for a
     constant gradient it reaches G / (1 - mu), ten times G at mu = 0.9. The decay has to stay
     outside the trace."""
-    require_non_negative("The gradient bound", gradient_bound)
-    _require_momentum("The momentum", momentum)
+    _require.non_negative("The gradient bound", gradient_bound)
+    _require.momentum("The momentum", momentum)
     return gradient_bound / (1 - momentum)
-
-
-def _require_momentum(name: str, value: float) -> None:
-    if not 0 <= value < 1:
-        raise ValueError(f"{name} is {value}, but it must lie in [0, 1).")
 
 
 def adam_ratio_bound(beta1: float = 0.9, beta2: float = 0.999, step: int | None = None) -> float:
@@ -98,8 +87,8 @@ def adam_ratio_bound(beta1: float = 0.9, beta2: float = 0.999, step: int | None 
     after zeros gives. Gradients that grow by beta2 / beta1 per step exceed it by 1 / sqrt(1 - r):
     7.27 against 3.16 at the usual (0.9, 0.999). When beta1^2 >= beta2 nothing bounds the ratio over
     all steps. Bias correction changes single steps, not the supremum."""
-    _require_momentum("beta1", beta1)
-    require_fraction("beta2", beta2)
+    _require.momentum("beta1", beta1)
+    _require.fraction("beta2", beta2)
     ratio = beta1**2 / beta2
     if step is None:
         if ratio >= 1:
@@ -145,7 +134,7 @@ def muon_update_bound(
     singular values within about [0.68, 1.2024], hence the default of 0.21. And the common
     implementations (optax, the reference one) multiply the step by sqrt(max(1, n / m)), which the
     paper's bound leaves out; `width_scaling=False` drops it."""
-    require_non_negative("The orthogonality error", orthogonality_error)
+    _require.non_negative("The orthogonality error", orthogonality_error)
     inputs, outputs = shape
     largest = min(inputs, outputs)
     rank = largest if rank is None else rank
@@ -153,7 +142,7 @@ def muon_update_bound(
         raise ValueError(
             f"The rank is {rank}, but a {inputs} by {outputs} matrix has at most {largest}."
         )
-    require_positive("The number of inputs", inputs)
+    _require.positive("The number of inputs", inputs)
     width = math.sqrt(max(1.0, outputs / inputs)) if width_scaling else 1.0
     return (1 + orthogonality_error) * math.sqrt(rank) * width
 
@@ -200,9 +189,9 @@ def _plateau(
     norm: Array, target: Array, rate: Array, decay: Array, update_bound: Array
 ) -> tuple[Array, ...]:
     """Namespace, both norms as arrays, the decay of one step, and the floor."""
-    require_decay(rate, decay)
-    require_positive("The target norm", target)
-    require_non_negative("The update bound", update_bound)
+    _require.decay(rate, decay)
+    _require.positive("The target norm", target)
+    _require.non_negative("The update bound", update_bound)
     xp, norm, target, rate, decay, update_bound = promote(norm, target, rate, decay, update_bound)
     return xp, norm, target, rate * decay, update_bound / decay
 
@@ -228,11 +217,9 @@ def score_variance_bound(
     """Statement 14, conjecture E.1: variance <= |e_q|^2 |M|_F^2 spread / head dimension.
     For scores a_t = e_q' M e_t / sqrt(head dimension), M = W_Q' W_K; `spread` is `context_spread`.
     The spectral norm of M will do as well. A theorem, by Cauchy-Schwarz. Units: squared score."""
-    require_positive("The head dimension", head_dimension)
-    _, interaction_norm, query_norm, spread, head_dimension = promote(
-        interaction_norm, query_norm, spread, head_dimension
-    )
-    return (interaction_norm * query_norm) ** 2 * spread / head_dimension
+    _require.positive("The head dimension", head_dimension)
+    _, norm, query, spread, size = promote(interaction_norm, query_norm, spread, head_dimension)
+    return (norm * query) ** 2 * spread / size
 
 
 def variance_contraction(
@@ -246,8 +233,8 @@ def variance_contraction(
     Differs from the paper: it names no rate. And it holds for softmax only: linear-ReLU attention
     does not change when all scores are multiplied by one positive number, so decay alone never
     moves it. Normalised updates matter as in `plateau_lower_bound`."""
-    require_decay(rate, decay)
-    require_non_negative("The number of steps", steps)
+    _require.decay(rate, decay)
+    _require.non_negative("The number of steps", steps)
     _, rate, decay, steps = promote(rate, decay, steps)
     return (1 - rate * decay) ** (2 * decayed_factors * steps)
 
@@ -260,6 +247,6 @@ def uniformity_bound(variance: Array, positions: int) -> Array:
 
     Differs from the paper: smoothing leads to D = log(T / k), not towards the oracle; it meets
     B_tau only for tau <= 1 / T."""
-    require_non_negative("The variance", variance)
+    _require.non_negative("The variance", variance)
     _, variance = promote(variance)
     return positions * variance / 4

@@ -13,13 +13,8 @@ the smallest informative mass never falls along the flow, so its value at the st
 
 from __future__ import annotations
 
-from grokscope.papers.structural_inference.theory._arrays import (
-    Array,
-    is_known,
-    promote,
-    require_non_negative,
-    require_positive,
-)
+from grokscope.papers.structural_inference.theory import _require
+from grokscope.papers.structural_inference.theory._arrays import Array, is_known, promote
 
 
 def softmax_attention(scores: Array) -> Array:  # (..., T) -> (..., T)
@@ -56,7 +51,7 @@ def structural_divergence(attention: Array, oracle: Array) -> Array:  # (..., T)
 
 
 def _require_attainable(threshold: Array, informative: int) -> None:
-    require_positive("The threshold", threshold)
+    _require.positive("The threshold", threshold)
     if informative < 1:
         raise ValueError(f"There are {informative} informative positions; at least one is needed.")
     # Some rounding is forgiven, so that 1/k counts as attainable for every k.
@@ -186,8 +181,8 @@ def exponential_envelope(initial: Array, constant: Array, strength: Array, time:
 
     Differs from the paper: true only for an oracle with full support, k = T. For a sparse oracle D
     falls like 1 / t and crosses every such curve: `hyperbolic_envelope`."""
-    require_positive("The constant", constant)
-    require_positive("The strength", strength)
+    _require.positive("The constant", constant)
+    _require.positive("The strength", strength)
     xp, initial, constant, strength, time = promote(initial, constant, strength, time)
     return initial * xp.exp(-2 * constant * strength * time)
 
@@ -199,8 +194,8 @@ def hyperbolic_envelope(
     K = (sqrt(C + 2 D(0) / m) + sqrt(C))^2 / 4, C = k n / (k + n), from `squared_gap_bound`. No
     proof can do better than 1 / t: from uniform attention D(t) -> C / (lambda_eff t).
     Units: nats; strength is per unit of time."""
-    require_positive("The mass", mass)
-    require_positive("The strength", strength)
+    _require.positive("The mass", mass)
+    _require.positive("The strength", strength)
     xp, initial, mass, k, n, strength, time = promote(initial, mass, k, n, strength, time)
     offset = _gap_scale(mass, k, n)
     scale = ((xp.sqrt(offset**2 + 2 * mass * initial) + offset) / (2 * mass)) ** 2
@@ -217,9 +212,9 @@ def exponential_delay(initial: Array, target: Array, constant: Array, strength: 
     sparse oracles of the paper use `delay_bound`. Reaching log(1 / (k tau)) does not establish
     B_tau: aim at `sufficient_divergence`. At k tau = 1 the paper's target is zero, never reached.
     """
-    require_positive("The target divergence", target)
-    require_positive("The constant", constant)
-    require_positive("The strength", strength)
+    _require.positive("The target divergence", target)
+    _require.positive("The constant", constant)
+    _require.positive("The strength", strength)
     xp, initial, target, constant, strength = promote(initial, target, constant, strength)
     return xp.log(xp.maximum(initial, target) / target) / (2 * constant * strength)
 
@@ -237,10 +232,10 @@ def delay_bound(
     Differs from the paper: the delay is not a logarithm of D(0) / D_target but of order
     C / (lambda_eff D_target) for small targets. It is inverse in lambda_eff, as stated (measured
     times need not be: figure 3 of the reproduction)."""
-    require_positive("The target divergence", target)
-    require_positive("The mass", mass)
-    require_positive("The strength", strength)
-    require_non_negative("The number of distractors", n)
+    _require.positive("The target divergence", target)
+    _require.positive("The mass", mass)
+    _require.positive("The strength", strength)
+    _require.non_negative("The number of distractors", n)
     xp, initial, target, mass, k, n, strength = promote(initial, target, mass, k, n, strength)
     offset = _gap_scale(mass, k, n)
 
@@ -256,9 +251,9 @@ def uniform_start_delay(target: Array, k: Array, n: Array, strength: Array) -> A
     T = k [n s + k (e^s - 1)] / (lambda_eff (n + k)) with s = log(n / (k (e^D_target - 1))), the
     lead of the informative scores at the end; zero when log(1 + n/k), the divergence of uniform
     attention, is there already. Units: time, the inverse of the strength's."""
-    require_positive("The target divergence", target)
-    require_positive("The strength", strength)
-    require_positive("The number of distractors", n)
+    _require.positive("The target divergence", target)
+    _require.positive("The strength", strength)
+    _require.positive("The number of distractors", n)
     xp, target, k, n, strength = promote(target, k, n, strength)
     growth = n / (k * xp.expm1(target))  # e^s
     growth = xp.where(growth > 1, growth, 1.0)

@@ -11,13 +11,8 @@ from __future__ import annotations
 
 import math
 
-from grokscope.papers.structural_inference.theory._arrays import (
-    Array,
-    promote,
-    require_non_negative,
-    require_positive,
-    select,
-)
+from grokscope.papers.structural_inference.theory import _require
+from grokscope.papers.structural_inference.theory._arrays import Array, promote, select
 
 
 def distractor_centroid(attention: Array, values: Array, position: int | Array) -> Array:
@@ -89,7 +84,7 @@ def separation_from_margin(margin: Array) -> Array:
 
     Differs from the paper: it leaves m as "some confidence margin", a distance between output
     vectors; this gives it from the margin that can be measured, m = sqrt(2) kappa."""
-    require_non_negative("The margin", margin)
+    _require.non_negative("The margin", margin)
     return math.sqrt(2) * margin
 
 
@@ -98,8 +93,8 @@ def mass_threshold(separation: Array, lipschitz: Array, spread: Array) -> Array:
     m is the distance that the outputs of two classes must keep (`separation_from_margin`), L_f the
     Lipschitz constant of the classifier, Delta the `value_spread`. Units: probability mass; above
     2 no attention can reach it."""
-    require_positive("The Lipschitz constant", lipschitz)
-    require_positive("The spread", spread)
+    _require.positive("The Lipschitz constant", lipschitz)
+    _require.positive("The spread", spread)
     return separation / (lipschitz * spread)
 
 
@@ -112,7 +107,7 @@ def pair_condition(a: Array, b: Array, threshold: Array) -> Array:
     necessary is only that the two masses of a pair add up to tau, so that the larger is at least
     tau / 2: with a = b = tau / 2 and opposite values the classes are separated by exactly m, while
     B_tau fails for every input."""
-    require_positive("The threshold", threshold)
+    _require.positive("The threshold", threshold)
     _, a, b, threshold = promote(a, b, threshold)
     return a + b >= threshold
 
@@ -141,7 +136,7 @@ def difference_lower_bound(
     sequences of different classes": where embeddings are token plus position, oracle attention 1/k
     makes z symmetric in the informative tokens, so exchanging the operands of a non-commutative
     task leaves z where it was."""
-    require_non_negative("The separation", separation)
+    _require.non_negative("The separation", separation)
     xp, a, b, separation, length_a, length_b = promote(a, b, separation, length_a, length_b)
     anchor = xp.where(b >= a, length_a, length_b)
     return xp.maximum(a, b) * separation - xp.abs(b - a) * anchor
@@ -172,7 +167,7 @@ def aligned_lower_bound(
     tight exactly when |C| >= delta sqrt(max(a, b)) / (sqrt(a) + sqrt(b)); with A = 0, |B| = delta
     = 1, a = 0.1 and b = 0.5, (18) gives the true 0.5 and (20) 0.22. Without the condition (20) is
     false: see the collision in `difference_lower_bound`."""
-    require_non_negative("The separation", separation)
+    _require.non_negative("The separation", separation)
     xp, a, b, separation, length_a, length_b = promote(a, b, separation, length_a, length_b)
     imbalance = b * length_b**2 - a * length_a**2
     aligned = (b - a) * imbalance >= 0
@@ -191,7 +186,7 @@ def mismatched_lower_bound(
     does, because (18)^2 - (21)^2 = max(a, b) |b - a| (delta - |C|)^2, and (21) is empty wherever
     (18) is. The paper's own correction term in (21) is lost; this is the smallest that depends on
     the masses and |C| alone."""
-    require_non_negative("The separation", separation)
+    _require.non_negative("The separation", separation)
     xp, a, b, separation, length_a, length_b = promote(a, b, separation, length_a, length_b)
     anchor = xp.where(b >= a, length_a, length_b)
     correction = xp.abs(b - a) * xp.minimum(a, b) * anchor**2

@@ -12,22 +12,17 @@ from __future__ import annotations
 
 import math
 
-from grokscope.papers.structural_inference.theory._arrays import (
-    Array,
-    Namespace,
-    promote,
-    require_non_negative,
-)
+from grokscope.papers.structural_inference.theory import _require
+from grokscope.papers.structural_inference.theory._arrays import Array, Namespace, promote
 
 
 def score_gradient(attention: Array, values: Array, pooled: Array, pooled_gradient: Array) -> Array:
     """Statement 9, eq. (33), softmax: dL/da_i = alpha_i <dL/dz, v_i - z>.
     Exact. Units: nats per unit of score."""
-    xp, attention, values, pooled, pooled_gradient = promote(
-        attention, values, pooled, pooled_gradient
-    )  # (..., T), (..., T, d), (..., d), (..., d)
+    # (..., T), (..., T, d), (..., d), (..., d)
+    xp, attention, values, pooled, slope = promote(attention, values, pooled, pooled_gradient)
     offsets = values - pooled[..., None, :]
-    return attention * xp.sum(offsets * pooled_gradient[..., None, :], axis=-1)
+    return attention * xp.sum(offsets * slope[..., None, :], axis=-1)
 
 
 def relu_score_gradient(
@@ -57,7 +52,7 @@ def output_error_bound(loss: Array) -> Array:
 
     Differs from the paper: by Pinsker's inequality eq. (29) has sqrt(2 L), which is never smaller.
     As L -> 0 the error, and with it the gradient, vanishes in proportion to L, not to its root."""
-    require_non_negative("The loss", loss)
+    _require.non_negative("The loss", loss)
     xp, loss = promote(loss)
     return -math.sqrt(2) * xp.expm1(-loss)
 
@@ -65,7 +60,7 @@ def output_error_bound(loss: Array) -> Array:
 def pinsker_error_bound(loss: Array) -> Array:
     """Statement 9, eq. (29) as in the paper: |p - e_y|_2 <= |p - e_y|_1 <= sqrt(2 L).
     Units: probability, from nats."""
-    require_non_negative("The loss", loss)
+    _require.non_negative("The loss", loss)
     xp, loss = promote(loss)
     return xp.sqrt(2 * loss)
 
@@ -98,7 +93,7 @@ def loose_explaining_away_bound(
     R = `value_bound` bounds the norm of every value. Units: nats per unit of score.
 
     Differs from the paper: it has R = 1, and with larger values eq. (4) is false."""
-    require_non_negative("The value bound", value_bound)
+    _require.non_negative("The value bound", value_bound)
     _, attention, lipschitz, loss, value_bound = promote(attention, lipschitz, loss, value_bound)
     return 2 * attention * (value_bound * lipschitz * pinsker_error_bound(loss))[..., None]
 

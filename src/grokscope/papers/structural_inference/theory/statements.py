@@ -8,13 +8,7 @@ from importlib import resources
 from types import FunctionType
 from typing import NamedTuple
 
-from grokscope.papers.structural_inference.theory import (
-    conditions,
-    decay,
-    divergence,
-    geometry,
-    gradient,
-)
+from grokscope.papers.structural_inference import theory
 
 
 class Statement(NamedTuple):
@@ -34,8 +28,7 @@ class Statement(NamedTuple):
         begins = re.compile(rf"Statement {self.number}\b")
         return {
             name: function
-            for module in (decay, conditions, geometry, divergence, gradient)
-            for name, function in vars(module).items()
+            for name, function in vars(theory).items()
             if isinstance(function, FunctionType) and begins.match(function.__doc__ or "")
         }
 
