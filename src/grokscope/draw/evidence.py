@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import altair as alt
 import numpy as np
+import polars as pl
 
 from grokscope.claims.evidence import ArmRuns, Evidence, Sample
 from grokscope.claims.studies import Panel
@@ -38,11 +39,20 @@ def present(evidence: Evidence) -> Iterator[tuple[str, Sample]]:
 
 
 def draw_regimes(
-    evidence: Evidence, draw: Callable[[Sample], alt.LayerChart], note: str = ""
+    evidence: Evidence, draw: Callable[[Sample], alt.LayerChart], note: str = "", title: str = "{}"
 ) -> list[Panel]:
-    """A panel per regime."""
+    """A panel per regime, whose name stands in the title."""
     end = f"; {note}" if note else ""
-    return [Panel(r, draw(sample), count_runs(sample) + end) for r, sample in present(evidence)]
+    regimes = present(evidence)
+    return [Panel(title.format(r), draw(s), count_runs(s) + end) for r, s in regimes]
+
+
+def curve_of(evidence: Evidence, run: str, column: str) -> pl.DataFrame:
+    """The kept rows of a run that have this column; none where no curve was kept."""
+    if column not in evidence.curves.columns:
+        return pl.DataFrame()
+    kept = (pl.col("run") == run) & pl.col(column).is_not_null()
+    return evidence.curves.filter(kept).sort("epoch")
 
 
 def ending_of(row: Mapping[str, Any], event: str) -> str:
@@ -167,13 +177,14 @@ def draw_tracks(
     x: alt.X,
     dash: list[int] = BUDGET,
     note: str = "",
+    title: str = "{}",
 ) -> list[Panel]:
     """A panel per regime, with a track per arm."""
 
     def draw(sample: Sample) -> alt.LayerChart:
         return draw_strips([strip(sample, arm) for arm in sample.arms.values()], x, dash)
 
-    return draw_regimes(evidence, draw, note)
+    return draw_regimes(evidence, draw, note, title)
 
 
 def draw_times(

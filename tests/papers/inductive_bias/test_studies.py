@@ -261,10 +261,10 @@ def test_series_are_read_at_their_steps():
     losses = [("r0", 190, 2.0), ("r1", 190, 2.0), ("r0", 1010, 4.0), ("r1", 1010, 5.0)]
     evidence = evidence_of([800, 900], losses)
     arm = evidence.samples["r"].arms["M"]
-    tells = side_by_side.series(evidence, "test_loss", "loss", (200, 1000), ".1f")
-    assert {step: tell(arm, {"loss_200": 3.0}) for step, tell in tells.items()} == {
-        "200": "2.0 / 3.0",
-        "1,000": "4.5 / –",
+    tells = side_by_side.series("loss", "test_loss", "loss", (200, 1000), ".1f")
+    assert {step: tell(evidence, arm, {"loss_200": 3.0}) for step, tell in tells.items()} == {
+        "loss at 200": "2.0 / 3.0",
+        "loss at 1,000": "4.5 / –",
     }
 
 

@@ -12,8 +12,7 @@ import polars as pl
 from grokscope.claims.studies import Planned
 from grokscope.pages.files import template
 from grokscope.pages.paper import tidy
-from grokscope.papers.epistemic_icl import posteriors, settings
-from grokscope.papers.epistemic_icl.quantities import find_peak, sequences, trace_ensemble
+from grokscope.papers.epistemic_icl import posteriors, quantities, settings
 from grokscope.papers.epistemic_icl.settings import ADAMW, IVON, QUESTIONS, Question
 from grokscope.spec.incontext import CELLS
 from grokscope.store import Run
@@ -21,7 +20,7 @@ from grokscope.store import Run
 
 def tabulate(runs: Sequence[tuple[Planned, Run]], store: Any) -> Mapping[str, pl.DataFrame]:
     by_arm = {arm: [run for item, run in runs if item.arm == arm] for arm in (ADAMW, IVON)}
-    every = sequences(runs[0][1].about.task)  # type: ignore[attr-defined]
+    every = quantities.sequences(runs[0][1].about.task)  # type: ignore[attr-defined]
     rows = [
         {"posterior": name, "cell": cell, **posterior.measure_last(every[cell])}
         for name, posterior in _final(by_arm, every["id_train"])
@@ -33,7 +32,7 @@ def tabulate(runs: Sequence[tuple[Planned, Run]], store: Any) -> Mapping[str, pl
     schema = {"seed": pl.Int64, **dict.fromkeys(events, pl.Float64)}
     return {
         "final": final,
-        "ensemble": trace_ensemble(by_arm[ADAMW]),
+        "ensemble": quantities.trace_ensemble(by_arm[ADAMW]),
         "members": pl.DataFrame(ends, schema, orient="row"),
     }
 
@@ -87,7 +86,7 @@ def _describe(trace: pl.DataFrame, members: pl.DataFrame, question: Question) ->
     ends = members[question.event.column].drop_nulls()
     return {
         "words": question.words,
-        "peak": find_peak(epochs, eu),
+        "peak": quantities.find_peak(epochs, eu),
         "ended": len(ends),
         "seeds": len(members),
         "median": ends.median(),

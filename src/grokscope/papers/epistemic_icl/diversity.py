@@ -65,9 +65,8 @@ def _read(evidence: Evidence) -> str:
         few = sample.arms[settings.FEW_ADAMW]
         share, own = (few.median(f"id_val_eu_share{which}") for which in ("", "_own"))
         if math.isfinite(own):
-            numbers = {"SHARE": f"{share:.2f}", "OWN": f"{own:.2f}"}
-            size = few.spec.task.sample_size
-            return settings.PROSE.reading("diversity")["own"].format(**numbers, SIZE=size)
+            words, size = settings.PROSE.reading("diversity")["own"], few.spec.task.sample_size
+            return words.format(SHARE=share, OWN=own, SIZE=size)
     return ""
 
 

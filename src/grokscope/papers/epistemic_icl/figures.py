@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import product
 from typing import Any
 
 import altair as alt
@@ -32,7 +33,7 @@ COLOURS = dict(zip(ACCURACIES, FOUR, strict=True))
 EU = {"ood_train_posterior_eu_corrected": "EU, new tasks", "ood_val_posterior_eu_corrected": "both"}
 AU = {"ood_train_posterior_au": "AU, new tasks", "ood_val_posterior_au": "both"}
 SPREAD = dict(zip((*EU, *AU), 2 * FOUR[2:], strict=True))
-Point = tuple[float, float, str]  # of a line: where, how much, who
+Points = list[tuple[float, float, str]]  # of lines: where, how much, who
 REFERENCE = {
     "all tasks": "optimum, all tasks",
     "seen tasks": "optimum, seen tasks",
@@ -42,6 +43,13 @@ REFERENCE = {
 BROKEN = ((theme.SOFT, [6, 3]), (theme.NEUTRAL, [2, 3]), (theme.INK, [9, 3, 2, 3]))
 STYLES = dict(zip(REFERENCE.values(), BROKEN, strict=True))
 ROOM = 1.08  # of an axis of shares, so that a line at 1 is not under the frame
+
+MAPPED = {
+    "ood_val_final_accuracy": "accuracy, new tasks and pairs",
+    "ood_train_final_accuracy": "accuracy, new tasks",
+    "id_val_final_eu_corrected": "EU, new pairs",
+    "id_val_final_au": "AU, new pairs",
+}
 
 
 def best_accuracy(task: Any, cell: str) -> float:
@@ -115,14 +123,13 @@ draw_context = partial(draw_sweep, sweep="context", title="Examples in context")
 draw_noise = partial(draw_sweep, sweep="noise", title="Share of wrong labels in context")
 
 
-def _lines(
-    points: Sequence[Point], x_title: str, y_title: str, log: bool = False
-) -> alt.LayerChart:
+def _lines(points: Points, x_title: str, y_title: str, log: bool = False) -> alt.LayerChart:
     known = [(at, v, who) for at, v, who in points if np.isfinite(v) and (v > 0 or not log)]
     rows: Rows = [{"at": at, "value": v, "who": who} for at, v, who in known]
     names = list(dict.fromkeys(row["who"] for row in rows))
     styles = [STYLES.get(name, (theme.arm_colour(i), [1, 0])) for i, name in enumerate(names)]
-    colours, dashes = (list(each) for each in zip(*styles, strict=True)) if styles else ([], [])
+    ranges = [list(each) for each in zip(*styles, strict=True)] if styles else [[], []]
+    colours, dashes = (alt.Scale(domain=names, range=each) for each in ranges)
     legend = alt.Legend(title=None, orient="bottom", columns=2)
     y = alt.Y("value:Q", scale=alt.Scale(type="log"), axis=alt.Axis(format="~g", tickCount=4))
     y = y if log else alt.Y("value:Q")
@@ -132,10 +139,8 @@ def _lines(
         .encode(
             x=alt.X("at:Q", title=x_title),
             y=y.title(f"{y_title} (log scale)" if log else y_title),
-            color=alt.Color("who:N", scale=alt.Scale(domain=names, range=colours), legend=legend),
-            strokeDash=alt.StrokeDash(
-                "who:N", scale=alt.Scale(domain=names, range=dashes), legend=None
-            ),
+            color=alt.Color("who:N", scale=colours, legend=legend),
+            strokeDash=alt.StrokeDash("who:N", scale=dashes, legend=None),
         )
     )
     return alt.LayerChart(layer=[line], width=charts.WIDTH, height=charts.HEIGHT)
@@ -145,17 +150,11 @@ def draw_map(evidence: Evidence) -> list[Panel]:
     """Final accuracy on new tasks and final EU over tasks and pairs, one field per arm."""
     panels = []
     for _, sample in present(evidence):
-        for method, kind in KINDS.items():
-            arms = [a for a in sample.arms.values() if a.spec.optimiser.kind == kind]
-            for column, title in (
-                ("ood_val_final_accuracy", "accuracy, new tasks and pairs"),
-                ("ood_train_final_accuracy", "accuracy, new tasks"),
-                ("id_val_final_eu_corrected", "EU, new pairs"),
-                ("id_val_final_au", "AU, new pairs"),
-            ):
-                cells = [_cell(arm, column) for arm in arms]
-                chart = charts.draw_heat_map(cells, "Seen tasks", "Share of pairs seen")
-                panels.append(Panel(f"{method}: {title}", chart, count_runs(sample)))
+        for (method, kind), (column, title) in product(KINDS.items(), MAPPED.items()):
+            arms = [arm for arm in sample.arms.values() if arm.spec.optimiser.kind == kind]
+            cells = [_cell(arm, column) for arm in arms]
+            chart = charts.draw_heat_map(cells, "Seen tasks", "Share of pairs seen")
+            panels.append(Panel(f"{method}: {title}", chart, count_runs(sample)))
     return panels
 
 
@@ -189,7 +188,7 @@ def draw_alarms(evidence: Evidence) -> list[Panel]:
     ]
 
 
-def _raised(arm: ArmRuns, cell: str, way: str) -> list[Point]:
+def _raised(arm: ArmRuns, cell: str, way: str) -> Points:
     """Levels, the share of the runs with known alarms that raise them, and the signal."""
     points = []
     for signal, called in SIGNALS.items():

@@ -98,12 +98,8 @@ def laplace(
     a run without decay."""
     params, spec = weights_of(run, epoch), run.about
     features = features_of(spec, params, fitted_on).reshape(-1, params["embedding"].shape[1])
-    layer = fit_last_layer(
-        params["embedding"].astype(float),
-        features.astype(float),
-        size,
-        spec.optimiser.weight_decay or 1.0,
-    )
+    weights, precision = params["embedding"].astype(float), spec.optimiser.weight_decay or 1.0
+    layer = fit_last_layer(weights, features.astype(float), size, precision)
     layer = layer.isotropic() if control else layer
     drawn = layer.draw(draws, np.random.default_rng([spec.seed, 11]))
     return Posterior(spec, [params], drawn)

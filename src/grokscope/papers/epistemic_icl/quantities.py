@@ -16,9 +16,7 @@ import numpy as np
 import polars as pl
 
 from grokscope.measures.outcomes import find_event
-from grokscope.papers.epistemic_icl import posteriors
-from grokscope.papers.epistemic_icl.lookup import has_multiple, look_up, sort_answers
-from grokscope.papers.epistemic_icl.optimal import predict_optimally
+from grokscope.papers.epistemic_icl import lookup, optimal, posteriors
 from grokscope.papers.epistemic_icl.settings import QUESTIONS, kept_hessian
 from grokscope.probes import take
 from grokscope.spec import EventRule, MapsSpec
@@ -42,6 +40,7 @@ SIGNALS = {
     "disagreement": "disagreement between seeds",
 }
 IN_CELL = {"eu": "posterior_eu", "tu": "posterior_tu", "entropy": "entropy"}  # measured by cell
+Found = dict[str, float | None]  # numbers of a run by column
 OF_ONE_RUN = [signal for signal in SIGNALS if signal != "disagreement"]
 
 
@@ -157,9 +156,7 @@ def alarm_times(epochs: np.ndarray, values: np.ndarray) -> list[float]:
     return [float(epochs[hit[0]]) if len(hit) else math.inf for hit in hits]
 
 
-def read_alarms(
-    run: Run, signal: str, epochs: np.ndarray, values: np.ndarray
-) -> dict[str, float | None]:
+def read_alarms(run: Run, signal: str, epochs: np.ndarray, values: np.ndarray) -> Found:
     """The times by name, of all rows and of those from the end of the warm-up on."""
     warm = epochs >= run.about.optimiser.warmup
     starts = {"alarm": (epochs, values), "late_alarm": (epochs[warm], values[warm])}
@@ -201,20 +198,16 @@ def read_posterior(run: Run) -> dict[str, float]:
     return {"id_val_eu_share_own": measured["eu_corrected"] / max(measured["tu"], 1e-9)}
 
 
-def read_wait(
-    run: Run, rows: pl.DataFrame, cell: str, then: float | None
-) -> dict[str, float | None]:
+def read_wait(run: Run, rows: pl.DataFrame, cell: str, then: float | None) -> Found:
     """EU in a cell before and after it is generalised to (`then`), and when each alarm goes off."""
     chance = chance_of(run.about.task)  # type: ignore[attr-defined]
-    epochs, eu, accuracy = (
-        rows[column].to_numpy()
-        for column in ("epoch", f"{cell}_posterior_eu_corrected", f"{cell}_accuracy")
-    )
+    columns = ("epoch", f"{cell}_posterior_eu_corrected", f"{cell}_accuracy")
+    epochs, eu, accuracy = (rows[column].to_numpy() for column in columns)
     usual = usual_level(epochs, eu, accuracy < chance)
     peak = find_peak(epochs, eu, ABOVE_CHANCE * usual)
     half = find_half(run.curve, cell, chance)
     early = float(np.median(eu[1 : 1 + max(1, len(eu) // 4)]))
-    found: dict[str, float | None] = {
+    found: Found = {
         "eu_peak": peak,
         "half_grokked": half,
         "eu_lead": _lead(peak, then),
@@ -270,13 +263,11 @@ def sweep(posterior: posteriors.Posterior, cell: str, generalised: bool) -> dict
     task, clean = posterior.spec.task, sequences(posterior.spec.task)[cell]
     logs, labels = posterior.answer(clean), clean[:, 2::3]
     right = np.exp(logs).mean(axis=0).argmax(axis=-1) == labels
-    sorted_out = sort_answers(right, has_multiple(clean, task.modulus), task.modulus)
+    sorted_out = lookup.sort_answers(right, lookup.has_multiple(clean, task.modulus), task.modulus)
     context = [posteriors.measure(logs[:, :, k], labels[:, k]) for k in range(task.triples)]
     noisy = [posterior.measure_last(disturb(task, cell, noise)) for noise in NOISES]
-    places = {
-        **{f"context_{k}": found for k, found in enumerate(context)},
-        **{f"noise_{noise:g}": found for noise, found in zip(NOISES, noisy, strict=True)},
-    }
+    places = {f"context_{k}": found for k, found in enumerate(context)}
+    places |= {f"noise_{noise:g}": found for noise, found in zip(NOISES, noisy, strict=True)}
     names = ("accuracy", "au", "eu_corrected")
     claimed = {
         "context_peak": np.argmax([found["eu_corrected"] for found in context]),
@@ -284,12 +275,11 @@ def sweep(posterior: posteriors.Posterior, cell: str, generalised: bool) -> dict
         "context_fall_au": context[1]["au"] - context[-1]["au"],
         **{f"noise_slope_{n}": np.polyfit(NOISES, [f[n] for f in noisy], 1)[0] for n in names},
     }
-    above = sorted_out.pop("absent_gain")
+    above = sorted_out["absent_gain"] if generalised else None
     return {
         **{f"{place}_{name}": found[name] for place, found in places.items() for name in names},
         **{name: float(value) if generalised else None for name, value in claimed.items()},
-        **sorted_out,
-        "absent_gain": above if generalised else None,
+        **(sorted_out | {"absent_gain": above}),
     }
 
 
@@ -307,14 +297,15 @@ def optimum(task: MapsSpec, cell: str) -> pl.DataFrame:
     maps, every = build_maps(task, 0), grid(task.modulus)
     rows: list[tuple] = []
     for prior, tasks in (("all tasks", every), ("seen tasks", maps.seen_tasks)):
-        clean = predict_optimally(sequences(task)[cell], tasks, task.modulus)
+        clean = optimal.predict_optimally(sequences(task)[cell], tasks, task.modulus)
         each = zip(clean.accuracy.mean(axis=0), clean.total.mean(axis=0), strict=True)
         rows += [(prior, "context", float(k), *mean) for k, mean in enumerate(each)]
         for noise in NOISES:
-            found = predict_optimally(disturb(task, cell, noise), tasks, task.modulus, noise)
+            noisy = disturb(task, cell, noise)
+            found = optimal.predict_optimally(noisy, tasks, task.modulus, noise)
             last = found.accuracy[:, -1].mean(), found.total[:, -1].mean()
             rows.append((prior, "noise", noise, *last))
-    rule = look_up(has_multiple(sequences(task)[cell], task.modulus), task.modulus)
+    rule = lookup.look_up(lookup.has_multiple(sequences(task)[cell], task.modulus), task.modulus)
     means = zip(*rule, strict=True)
     rows += [("look-up", "context", float(k), *map(float, mean)) for k, mean in enumerate(means)]
     return pl.DataFrame(rows, ["prior", "sweep", "at", "accuracy", "tu"], orient="row")

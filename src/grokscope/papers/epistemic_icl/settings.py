@@ -45,12 +45,8 @@ BOTH = Question("ood_val", "unseen tasks with unseen pairs", GENERALISE)
 TASKS = Question("ood_train", "unseen tasks with seen pairs", CARRY, "seen pairs")
 QUESTIONS = (BOTH, TASKS)
 
-# The paper's number of examples at its largest setting: N of both posteriors in every run. Seen
-# pairs times seen tasks would be hundreds of times smaller here, and the noise of IVON's draws as
-# large as the weights; and with an N that grows with the tasks, EU would fall with them by rule.
-SAMPLE_SIZE = 344_576.0
-
 FIELDS = read_settings(__package__)
+SAMPLE_SIZE = FIELDS["ivon"]["optimiser.sample_size"]  # N of both posteriors in every run
 # Seen tasks of the arms that see few and some; the share of pairs of those that see fewer.
 FEW: dict[ScaleName, int] = {"smoke": 4, "laptop": 6, "paper": 32}
 SOME: dict[ScaleName, int] = {"smoke": 8, "laptop": 20, "paper": 128}
@@ -72,13 +68,10 @@ def by_ivon(spec: InContextSpec) -> InContextSpec:
     like_the_paper = 1e-3 * spec.optimiser.lr / FIELDS["paper"]["optimiser.lr"]
     return spec.replace(
         **{
-            "optimiser.kind": "ivon",
-            "optimiser.lr": 0.5,
-            "optimiser.weight_decay": 1e-6,
+            **FIELDS["ivon"],
             "optimiser.beta2": 1 - 2 / spec.training.epochs,
             "optimiser.warmup": 2 * spec.optimiser.warmup,
             "optimiser.clip_radius": RADIUS.get(spec.task.train_fraction, like_the_paper),
-            "optimiser.sample_size": SAMPLE_SIZE,
         }
     )
 
@@ -115,6 +108,11 @@ def main_arms(setting: Setting, seed: int) -> dict[str, InContextSpec]:
     """Both methods with many and with few tasks; all train to the end of the budget."""
     many = setting.baseline(seed)
     return by_both(many) | by_both(with_tasks(many, FEW[setting.scale]), ", few tasks")
+
+
+def headings(name: str) -> tuple[str, ...]:
+    """Of the table of a study."""
+    return tuple(PROSE.study_words[name]["reading"]["headings"])
 
 
 COMMON: dict[str, Any] = {

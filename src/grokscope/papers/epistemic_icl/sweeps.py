@@ -12,19 +12,8 @@ import polars as pl
 
 from grokscope.claims.evidence import ArmRuns, Evidence
 from grokscope.claims.studies import Comparison
-from grokscope.papers.epistemic_icl import figures
-from grokscope.papers.epistemic_icl.lookup import FROM
-from grokscope.papers.epistemic_icl.quantities import optimum
-from grokscope.papers.epistemic_icl.settings import (
-    ADAMW,
-    IVON,
-    KINDS,
-    PROSE,
-    QUESTIONS,
-    Asked,
-    Question,
-    study,
-)
+from grokscope.papers.epistemic_icl import figures, lookup, quantities, settings
+from grokscope.papers.epistemic_icl.settings import KINDS, QUESTIONS, Asked, Question, study
 
 MOST = "number of examples with the largest EU"
 AU, EU, ACCURACY = (f"noise_slope_{name}" for name in ("au", "eu_corrected", "accuracy"))
@@ -47,7 +36,7 @@ def ask_of_noise(question: Question) -> Asked:
         yield "AU rises with noise", arm, level(AU, "slope of AU, nats", low=0.0)
         yield "EU rises with noise", arm, level(EU, OF_EU, low=0.0)
         yield "accuracy falls with noise", arm, level(ACCURACY, "slope of accuracy", high=-0.1)
-    more = question.level(ADAMW, EU, OF_EU, low=0.0, reference=IVON)
+    more = question.level(settings.ADAMW, EU, OF_EU, low=0.0, reference=settings.IVON)
     yield "EU rises more for Laplace", "", more
 
 
@@ -75,7 +64,7 @@ def _put_beside(evidence: Evidence) -> Iterator[Beside]:
                         np.array([arm.median(f"{cell}_context_{k}_{what}") for k in places])
                         for what in ("accuracy", "eu_corrected")
                     )
-                    every = optimum(arm.spec.task, cell).filter(sweep="context")
+                    every = quantities.optimum(arm.spec.task, cell).filter(sweep="context")
                     rule, best = (
                         every.filter(pl.col("prior") == prior)["accuracy"].to_numpy()
                         for prior in ("look-up", "all tasks")
@@ -88,11 +77,9 @@ def _list_lookups(evidence: Evidence) -> Comparison | None:
     multiple in context."""
     rows = []
     for each in _put_beside(evidence):
-        sorted_out = [
-            each.arm.median(f"{each.question.cell}_{where}_accuracy")
-            for where in ("there", "absent")
-        ]
-        means = (part[FROM:].mean() for part in (each.accuracy, each.rule, each.best))
+        columns = (f"{each.question.cell}_{where}_accuracy" for where in ("there", "absent"))
+        sorted_out = map(each.arm.median, columns)
+        means = (part[lookup.FROM :].mean() for part in (each.accuracy, each.rule, each.best))
         rows.append(
             (
                 f"{each.regime}, {each.arm.name}, {each.question.words}",
@@ -101,29 +88,20 @@ def _list_lookups(evidence: Evidence) -> Comparison | None:
                 f"{1 / each.arm.spec.task.modulus:.2f}",
             )
         )
-    headings = (
-        f"setting, arm, cell; medians, {FROM} examples or more",
-        "right where a multiple is there",
-        "where none is",
-        "anywhere",
-        "a multiple, else a guess",
-        "optimum",
-        "chance",
-    )
-    return Comparison(headings, tuple(rows)) if rows else None
+    return Comparison(settings.headings("context"), tuple(rows)) if rows else None
 
 
 def _read_context(evidence: Evidence) -> str:
     """How often the median network is above the rule, and how EU goes on beyond three examples."""
-    words, every = PROSE.reading("context"), list(_put_beside(evidence))
+    words, every = settings.PROSE.reading("context"), list(_put_beside(evidence))
     if not every:
         return ""
     above = sum(int((each.accuracy > each.rule)[1:].sum()) for each in every)
     counted = sum(len(each.rule) - 1 for each in every)
     growth = [
-        f"{each.eu[-1] / each.eu[FROM]:.2f} ({each.regime}, {each.arm.name})"
+        f"{each.eu[-1] / each.eu[lookup.FROM]:.2f} ({each.regime}, {each.arm.name})"
         for each in every
-        if each.question.note and len(each.eu) > FROM
+        if each.question.note and len(each.eu) > lookup.FROM
     ]
     rule = words["rule"].format(ABOVE=above, ALL=counted)
     return " ".join([rule, *([words["growth"].format(RATIOS=", ".join(growth))] if growth else [])])

@@ -175,9 +175,7 @@ def _bend(seed: int, wide: float) -> bool:
     return bool((steps > 1e-9).any() and (steps < -1e-9).any())
 
 
-def render(
-    tables: Mapping[str, pl.DataFrame], about: Mapping[str, Any]
-) -> tuple[str, dict[str, Any]]:
+def render(tables: Mapping[str, pl.DataFrame], about: Mapping[str, Any]) -> tuple[str, dict]:
     """The page, from the template `theory.md`, and its figure."""
     delays, checks = tables["delays"], tables["checks"]
     ratio, formula, kappa = (delays[n].to_numpy() for n in ("ratio", "formula", "slowest"))

@@ -11,18 +11,11 @@ import polars as pl
 
 from grokscope.claims.evidence import ArmRuns, Evidence
 from grokscope.claims.studies import Comparison
+from grokscope.draw.evidence import curve_of
 from grokscope.draw.words import count_reached
-from grokscope.papers.epistemic_icl import figures
+from grokscope.papers.epistemic_icl import figures, settings
 from grokscope.papers.epistemic_icl.quantities import Hump, chance_of, trace, usual_level
-from grokscope.papers.epistemic_icl.settings import (
-    FEWER,
-    PROSE,
-    QUESTIONS,
-    TASKS,
-    Asked,
-    Question,
-    study,
-)
+from grokscope.papers.epistemic_icl.settings import FEWER, PROSE, QUESTIONS, TASKS, Asked, Question
 from grokscope.store import Run
 
 LEFT = "part of the wait that is left at the EU peak (-1 without a peak)"
@@ -53,17 +46,7 @@ def _list_peaks(evidence: Evidence) -> Comparison:
                 f"{arm.median(f'{question.cell}_final_eu_corrected'):.2g}",
             )
         )
-    headings = (
-        "setting, arm, cell",
-        "generalise",
-        "accuracy at the end",
-        "EU peaks",
-        "lowest EU after its largest, as a share of it",
-        "largest EU over EU at chance",
-        "median EU in the first quarter, nats",
-        "at the end",
-    )
-    return Comparison(headings, tuple(rows))
+    return Comparison(settings.headings("trajectories"), tuple(rows))
 
 
 def _arms(evidence: Evidence) -> Iterator[tuple[Question, str, ArmRuns]]:
@@ -79,15 +62,10 @@ def _humps(evidence: Evidence, arm: ArmRuns, cell: str) -> list[tuple[Hump, floa
     chance."""
     column, found = f"{cell}_posterior_eu_corrected", []
     chance = chance_of(arm.spec.task)
-    for row in arm.rows:
-        if row is None or not len(evidence.curves):
-            continue
-        curve = evidence.curves.filter(pl.col("run") == row["run"])
-        curve = curve.drop_nulls(column).sort("epoch")
-        if len(curve):
-            epochs, eu, accuracy = (
-                curve[name].to_numpy() for name in ("epoch", column, f"{cell}_accuracy")
-            )
+    for row in filter(None, arm.rows):
+        if len(curve := curve_of(evidence, row["run"], column)):
+            names = ("epoch", column, f"{cell}_accuracy")
+            epochs, eu, accuracy = (curve[name].to_numpy() for name in names)
             found.append((Hump.find(epochs, eu), usual_level(epochs, eu, accuracy < chance)))
     return found
 
@@ -118,13 +96,8 @@ def _read(evidence: Evidence) -> str:
         own = [(hump, usual) for each, hump, usual in humps if each == kind and hump.epoch > 0]
         if own:
             halved = [hump.top / usual for hump, usual in own if hump.left <= 0.5 and usual > 0]
-            numbers = {
-                "METHOD": name,
-                "ALL": len(own),
-                "HALVED": len(halved),
-                "LOWEST": f"{min(hump.left for hump, _ in own):.2f}",
-                "HIGH": f"{max(halved, default=0):.1f}",
-            }
+            numbers = {"METHOD": name, "ALL": len(own), "HALVED": len(halved)}
+            numbers |= {"LOWEST": min(hump.left for hump, _ in own), "HIGH": max(halved, default=0)}
             sentences.append(words["halved" if halved else "kept"].format(**numbers))
     arms = [arm for question, _, arm in every if question is TASKS]
     many = [arm for arm in arms if arm.name in FEWER]
@@ -136,8 +109,7 @@ def _read(evidence: Evidence) -> str:
     if np.isfinite(left).any():
         kept = np.nanmedian(left)
         rule = np.nanmedian([arm.median("hessian_forgotten") for arm in ivon])
-        numbers = {"LEFT": _spread(left, ".3g"), "RULE": f"{rule:.3g}"}
-        numbers |= {"TIMES": f"{1 / kept:.1f}", "ALONE": f"{1 / rule:.1f}"}
+        numbers = {"LEFT": _spread(left, ".3g"), "RULE": rule, "TIMES": 1 / kept, "ALONE": 1 / rule}
         sentences.append(words["schedule"].format(**numbers))
     return " ".join(sentences)
 
@@ -157,7 +129,7 @@ def ask(question: Question) -> Asked:
         yield "EU is lower before", arm, growth
 
 
-STUDY = study(
+STUDY = settings.study(
     "trajectories",
     ask,
     draw=figures.draw_trajectories,

@@ -8,41 +8,32 @@ import numpy as np
 
 from grokscope.claims.evidence import ArmRuns, Event, Evidence
 from grokscope.claims.judgements import Level
-from grokscope.papers.inductive_bias import figures
+from grokscope.papers.inductive_bias import figures, probes, quantities, side_by_side
 from grokscope.papers.inductive_bias.judgements import GENERALISED, Association
 from grokscope.papers.inductive_bias.places import NO_NORM, WHOLE, A, M, place
-from grokscope.papers.inductive_bias.probes import compressibility, kernel_drift
-from grokscope.papers.inductive_bias.quantities import look, summarise_rank
-from grokscope.papers.inductive_bias.settings import plain, study, tell
-from grokscope.papers.inductive_bias.side_by_side import compare_compression
+from grokscope.papers.inductive_bias.settings import PROSE, plain, study, tell
 from grokscope.store import Run
 
 RANK = Event("rank_onset", "have an onset", "step at which the effective rank nears its minimum")
 EXPONENT = Event("exponent_onset", "have an onset", "step at which the exponent nears its minimum")
+follows = partial(Association, second=GENERALISED, low=0.4, arms=WHOLE, censored=False)
 
 
 def summarise(run: Run) -> dict[str, float | None]:
     """With how far the tangent kernel has moved at the first look after the initial one."""
-    drift = kernel_drift(run, run.snapshots[1])["kernel_drift"]
-    return {**summarise_rank(run), "kernel_first": drift}
+    drift = probes.kernel_drift(run, run.snapshots[1])["kernel_drift"]
+    return {**quantities.summarise_rank(run), "kernel_first": drift}
 
 
 def read(evidence: Evidence) -> str:
     """Where rank and exponent end, and how good the fits are."""
-    what = (
-        "medians at the end of the effective rank on test and on training examples, and of the "
-        "exponent with the number n of eigenvalues in the tail and the fit's Kolmogorov-Smirnov "
-        "distance"
-    )
+    words = PROSE.reading("compression")
+    columns = ("rank_end", "rank_end_train", "exponent_end", "exponent_tail", "exponent_distance")
 
     def medians(arm: ArmRuns) -> str:
-        columns = ("rank_end", "rank_end_train", "exponent_end", "exponent_tail")
-        rank, trained, exponent, tail = (np.median(arm.values(column)) for column in columns)
-        distance = np.median(arm.values("exponent_distance"))
-        fit = f"{exponent:.2f} (n {tail:.0f}, distance {distance:.2f})"
-        return f"{rank:.1f} and {trained:.1f}, {fit}"
+        return words["medians"].format(**{name: np.median(arm.values(name)) for name in columns})
 
-    return tell(evidence, what, medians)
+    return tell(evidence, words["what"], medians)
 
 
 STUDY = study(
@@ -51,12 +42,8 @@ STUDY = study(
         "features keep changing": Level(
             NO_NORM, "rank_move", "smallest movement of log rank in a third", low=0.05
         ),
-        "rank follows the order": Association(
-            RANK, GENERALISED, low=0.4, arms=WHOLE, censored=False
-        ),
-        "exponent follows the order": Association(
-            EXPONENT, GENERALISED, low=0.4, arms=WHOLE, censored=False
-        ),
+        "rank follows the order": follows(RANK),
+        "exponent follows the order": follows(EXPONENT),
         "A* is not more compressed": Level(
             A, "rank_least", "lowest effective rank", low=-0.5, reference=NO_NORM
         ),
@@ -71,8 +58,8 @@ STUDY = study(
     arms=partial(place, names=WHOLE),
     draw=figures.draw_compression,
     read=read,
-    table=compare_compression,
+    table=side_by_side.compare_compression,
     curve_arms=WHOLE,
     summarise=summarise,
-    trace=partial(look, probe=compressibility),
+    trace=partial(quantities.look, probe=probes.compressibility),
 )

@@ -12,9 +12,8 @@ from grokscope.claims.judgements import Trend, field_of
 from grokscope.claims.studies import Claim, ScaleName, Setting
 from grokscope.claims.verdicts import median, median_time, state_time
 from grokscope.draw.words import count_reached
-from grokscope.papers.inductive_bias import figures, side_by_side
+from grokscope.papers.inductive_bias import figures, quantities, settings, side_by_side
 from grokscope.papers.inductive_bias.judgements import GENERALISED, Slope, faster
-from grokscope.papers.inductive_bias.quantities import first_step, summarise_rank
 from grokscope.papers.inductive_bias.settings import PROSE, changed, plain, regimes, study, tell
 from grokscope.spec import RunSpec
 
@@ -47,10 +46,7 @@ with_alpha = partial(Trend, alpha_of, ALPHA, GENERALISED)
 early_update = partial(Slope, "early_update", "the mean early update norm")
 first_gradient = partial(Slope, "first_gradient", "the norm of the first gradient")
 UPDATES = {"early_update": "mean update norm"}
-COMPRESSED = {
-    "rank_end": "effective rank at the end",
-    "exponent_end": "power-law exponent at the end",
-}
+COMPRESSED = {event.column: event.name for event in (RANK, EXPONENT)}
 FASTER_AT_HIGHER = with_rate(GENERALISED, high=-0.2)
 
 
@@ -97,7 +93,7 @@ def alphas_at(setting: Setting) -> tuple[float, ...]:
 
 def alpha_arms(setting: Setting, seed: int) -> dict[str, RunSpec]:
     found = {alpha_arm(a): changed(setting, seed, scaled(a)) for a in alphas_at(setting)}
-    subtracted = {"model.initial_outputs": "subtracted"}
+    subtracted = settings.FIELDS["subtracted"]
     for a in SCALES[::2] if setting.scale == "laptop" else ():
         found[alpha_arm(a, True)] = changed(setting, seed, subtracted | scaled(a))
     return found
@@ -120,8 +116,7 @@ def read_rates(evidence: Evidence) -> str:
         found = sample.finding(Claim("", "", FASTER_AT_HIGHER)).estimate
         if found:
             lean = "against the paper" if found.value > 0 else "with the paper"
-            given = {"value": f"{found.value:.2f}", "lean": lean}
-            sentences.append(PROSE.reading("rates")["lean"].format(**given))
+            sentences.append(PROSE.reading("rates")["lean"].format(value=found.value, lean=lean))
     return " ".join(sentences)
 
 
@@ -129,56 +124,52 @@ def read_gradients(evidence: Evidence) -> str:
     """By how much the first gradient grows over all α, and why by more than α itself."""
     found = []
     for regime, sample in evidence.finished():
-        grown = {}
+        grown = []
         for how, dose in (("kept", alpha_of), ("subtracted", alpha_subtracted)):
-            arms = [arm for arm in sample.arms.values() if dose(arm) is not None]
-            if arms:
-                ratios = arms[-1].values("first_gradient") / arms[0].values("first_gradient")
-                grown[how] = f"{median(ratios):.1f} times with the initial outputs {how}"
-        found.append(f"{regime}: {', '.join(grown.values())}")
+            known = [a.values("first_gradient") for a in sample.arms.values() if dose(a)]
+            if known:
+                ratio = median(known[-1] / known[0])
+                grown.append(f"{ratio:.1f} times with the initial outputs {how}")
+        found.append(f"{regime}: {', '.join(grown)}")
     least, most = SCALES[0], SCALES[-1]
     given = {"least": least, "most": most, "once": most / least, "twice": (most / least) ** 2}
     words = PROSE.reading("readout")["why"]
     return words.format(found="; ".join(found), **given) if found else ""
 
 
+dosed = partial(study, settings=plain, curves=("test_loss",))
 OF_ALPHA: dict[str, Any] = {
     "settings": both_settings,
     "draw": figures.over(scale_of, "Factor α on the outputs", UPDATES),
-    "curves": ("test_loss",),
     "curve_arms": tuple(map(alpha_arm, SCALES)),
 }
 STUDIES = (
-    study(
+    dosed(
         "rates",
         {
             "higher rate is faster": FASTER_AT_HIGHER,
             "early updates differ": early_update(rate_of, RATE, low=0.5),
         },
-        settings=plain,
         arms=rate_arms,
         draw=figures.over(rate_of, "Learning rate", UPDATES),
         read=read_rates,
         table=partial(side_by_side.compare, study="rates", more=side_by_side.FIT),
-        curves=("test_loss",),
         curve_arms=tuple(f"rate {rate:g}" for rate in RATES),
     ),
-    study(
+    dosed(
         "decay",
         {
             "higher decay is faster": with_decay(GENERALISED, high=-0.4),
             "higher decay, lower rank": with_decay(RANK, high=-0.3, censored=False),
             "higher decay, lower exponent": with_decay(EXPONENT, high=-0.2, censored=False),
         },
-        settings=plain,
         arms=decay_arms,
         draw=figures.over(decay_of, "Weight decay", COMPRESSED),
         table=side_by_side.compare_decays,
-        curves=("test_loss",),
         curve_arms=tuple(f"decay {decay:g}" for decay in DECAYS),
-        summarise=summarise_rank,
+        summarise=quantities.summarise_rank,
     ),
-    study(
+    dosed(
         "readout-rescaled",
         {
             "larger α is slower": with_alpha(low=0.2),
@@ -188,7 +179,7 @@ STUDIES = (
         table=partial(side_by_side.compare, study="rescaled"),
         **OF_ALPHA,
     ),
-    study(
+    dosed(
         "readout",
         {
             "larger α is faster": with_alpha(high=-0.2),
@@ -209,7 +200,7 @@ STUDIES = (
         arms=alpha_arms,
         read=read_gradients,
         table=partial(side_by_side.compare, study="readout"),
-        summarise=first_step,
+        summarise=quantities.first_step,
         **OF_ALPHA,
     ),
 )

@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 from grokscope.claims.evidence import Evidence
 from grokscope.claims.judgements import Level
 from grokscope.claims.studies import Setting
-from grokscope.claims.verdicts import median
 from grokscope.draw.words import count_reached
-from grokscope.papers.inductive_bias import figures
+from grokscope.papers.inductive_bias import figures, probes, quantities
 from grokscope.papers.inductive_bias.judgements import GENERALISED, Few, HelpsMore, faster, most
 from grokscope.papers.inductive_bias.places import AQK, AV, NO_NORM, A, place, with_norm
-from grokscope.papers.inductive_bias.probes import attention_entropy
-from grokscope.papers.inductive_bias.quantities import look
-from grokscope.papers.inductive_bias.settings import PLAIN, PROSE, changed, regimes, study
+from grokscope.papers.inductive_bias.settings import FIELDS, PLAIN, PROSE, changed, regimes, study
 from grokscope.spec import RunSpec
 
 WATCHED = (NO_NORM, AQK, AV, A)
-UNIFORM: dict[str, Any] = {"interventions.frozen_attention": "uniform"}
-ORACLE: dict[str, Any] = {"prior.kind": "oracle"}
-SHARPENED: dict[str, Any] = {"prior.kind": "entropy", "prior.strength": 0.1}
 QK_UNIFORM, NO_UNIFORM = f"{AQK}, uniform attention", f"{NO_NORM}, uniform attention"
 QK_PRIOR, NO_SHARP = f"{AQK}, prior", f"{NO_NORM}, low entropy"
 
@@ -29,10 +22,10 @@ QK_PRIOR, NO_SHARP = f"{AQK}, prior", f"{NO_NORM}, low entropy"
 def arms(setting: Setting, seed: int) -> dict[str, RunSpec]:
     return {
         **place(setting, seed, WATCHED),
-        QK_UNIFORM: changed(setting, seed, with_norm(AQK) | UNIFORM),
-        NO_UNIFORM: changed(setting, seed, UNIFORM),
-        QK_PRIOR: changed(setting, seed, with_norm(AQK) | ORACLE),
-        NO_SHARP: changed(setting, seed, SHARPENED),
+        QK_UNIFORM: changed(setting, seed, with_norm(AQK) | FIELDS["uniform"]),
+        NO_UNIFORM: changed(setting, seed, FIELDS["uniform"]),
+        QK_PRIOR: changed(setting, seed, with_norm(AQK) | FIELDS["oracle"]),
+        NO_SHARP: changed(setting, seed, FIELDS["sharpened"]),
     }
 
 
@@ -40,17 +33,13 @@ def read(evidence: Evidence) -> str:
     """How far each arm's entropy is from that of A^qk, and how many of its runs generalise."""
     words, sentences = PROSE.reading("entropy"), []
     for regime, sample in evidence.finished():
-        entropies, counts = (
-            {name: tell(arm) for name, arm in sample.arms.items()}
-            for tell in (
-                lambda arm: f"{median(arm.values('wait_entropy')):.2f}",
-                lambda arm: count_reached(arm.rows, GENERALISED.column),
-            )
-        )
-        every = "; ".join(f"{name} {entropies[name]}, {counts[name]}" for name in sample.arms)
+        named = sample.arms.items()
+        entropies = {name: f"{arm.median('wait_entropy'):.2f}" for name, arm in named}
+        counts = {name: count_reached(arm.rows, GENERALISED.column) for name, arm in named}
+        every = "; ".join(f"{name} {entropies[name]}, {counts[name]}" for name in entropies)
         given = {"regime": regime.capitalize(), "every": every}
         for key, name in {"sharp": NO_SHARP, "qk": AQK, "a": A, "prior": QK_PRIOR}.items():
-            if name in sample.arms:
+            if name in entropies:
                 given |= {key: entropies[name], f"{key}_count": counts[name]}
         sentences += [text.format(**given) for text in words.values()]
     return " ".join(sentences)
@@ -79,5 +68,5 @@ STUDY = study(
     read=read,
     curves=("attention_entropy",),
     curve_arms=WATCHED,
-    trace=partial(look, probe=attention_entropy),
+    trace=partial(quantities.look, probe=probes.attention_entropy),
 )

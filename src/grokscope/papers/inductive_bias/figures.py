@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import product
 
 import altair as alt
 import numpy as np
 
 from grokscope.claims.evidence import ArmRuns, Evidence, Sample
+from grokscope.claims.judgements import Dose
 from grokscope.claims.studies import Panel
 from grokscope.draw import evidence as charts
 from grokscope.draw import theme
@@ -20,6 +22,7 @@ from grokscope.draw.words import count_runs
 from grokscope.papers.inductive_bias.judgements import GENERALISED
 from grokscope.papers.inductive_bias.places import PLACES
 
+Draw = Callable[[Evidence], list[Panel]]
 EVENT = GENERALISED.column
 AXIS = "Step of test accuracy 0.995"
 COLOURS = dict(zip(PLACES, theme.ARMS, strict=False))
@@ -37,9 +40,7 @@ def draw_times(evidence: Evidence) -> list[Panel]:
     return charts.draw_times(evidence, colour_of, AXIS, EVENT)
 
 
-def stacked(
-    *plots: Curves, own: Sequence[str] = (), times: bool = False
-) -> Callable[[Evidence], list[Panel]]:
+def stacked(*plots: Curves, own: Sequence[str] = (), times: bool = False) -> Draw:
     """A panel of curves for each arm whose curves were kept, the columns `own` in the arm's colour;
     before them, if asked for, the times of every run."""
 
@@ -83,9 +84,7 @@ draw_compression = stacked(
 )
 
 
-def over(
-    dose: Callable[[ArmRuns], float | None], title: str, more: Mapping[str, str] = {}
-) -> Callable[[Evidence], list[Panel]]:
+def over(dose: Dose, title: str, more: Mapping[str, str] = {}) -> Draw:
     """Times of every run over a dose, and `more` of its numbers: columns with what to call them. A
     panel per regime each."""
 
@@ -94,27 +93,23 @@ def over(
         if not doses:
             return []
         x = log_axis(alt.X, "place", title, (doses[0] / 1.3, doses[-1] * 1.3), doses)
-        times = charts.time_axis(alt.Y, evidence, AXIS, EVENT)
-        panels = charts.draw_regimes(evidence, partial(draw_doses, dose, x, times), "line: medians")
-        regimes = list(present(evidence))
+        axes = {EVENT: charts.time_axis(alt.Y, evidence, AXIS, EVENT)}
         for column, name in more.items():
-            every = [arm.values(column) for arm in charts.arms_of(evidence)]
-            known = np.concatenate(every)
-            if not np.isfinite(known).any():
-                continue
-            y = renamed(fitting_axis(name.capitalize(), "zero", known[np.isfinite(known)]), "value")
-            for regime, sample in regimes:
-                heading = f"{name}, {regime}" if len(regimes) > 1 else name
-                chart = draw_doses(dose, x, y, sample, column)
-                panels.append(Panel(heading, chart, f"{count_runs(sample)}; line: medians"))
+            every = np.concatenate([arm.values(column) for arm in charts.arms_of(evidence)])
+            if (known := every[np.isfinite(every)]).size:
+                axes[column] = renamed(fitting_axis(name.capitalize(), "zero", known), "value")
+        panels, regimes = [], list(present(evidence))
+        for (column, y), (regime, sample) in product(axes.items(), regimes):
+            several = f", {regime}" * (len(regimes) > 1)
+            heading = regime if column == EVENT else more[column] + several
+            chart = draw_doses(dose, x, y, sample, column)
+            panels.append(Panel(heading, chart, f"{count_runs(sample)}; line: medians"))
         return panels
 
     return draw_all
 
 
-def draw_doses(
-    dose: Callable[[ArmRuns], float | None], x: alt.X, y: alt.Y, sample: Sample, column: str = EVENT
-) -> alt.LayerChart:
+def draw_doses(dose: Dose, x: alt.X, y: alt.Y, sample: Sample, column: str) -> alt.LayerChart:
     """A column of every run over a dose, with the medians of the arms that subtract nothing."""
     points: Rows = []
     middles: Rows = []
@@ -134,24 +129,28 @@ def draw_doses(
     return charts.draw_over(points, x, y, [(middles, {"opacity": 0.7})], under, upwards=timed)
 
 
+STARTS = {
+    "begun": "step at which 3 % of the training loss is gone",
+    "kernel_begun": "drift of the tangent kernel",
+}
+
+
 def draw_laziness(evidence: Evidence) -> list[Panel]:
     """Time to the first 3 % of the training loss, and drift of the kernel by then."""
     panels = []
-    for title, column in (
-        ("step at which 3 % of the training loss is gone", "begun"),
-        ("drift of the tangent kernel", "kernel_begun"),
-    ):
-        for _, sample in present(evidence):
-            strips, seen = [], []
-            for arm in sample.arms.values():
-                values = arm.values(column)
-                known = values[np.isfinite(values) & (values > 0)]
-                seen += known.tolist()
-                words = f"median {np.median(known):.3g}" if len(known) else "no number"
-                words = words if arm.finished.any() else "not run"
-                colour = theme.kind_colour(theme.OPTIMISERS, arm.spec.optimiser.kind)
-                strips.append(Strip(arm, colour, values, words, event=column))
-            if seen:
-                x = log_axis(alt.X, "value", title.capitalize(), (min(seen) / 1.5, max(seen) * 1.5))
-                panels.append(Panel(title, charts.draw_strips(strips, x), count_runs(sample)))
+    for column, title in STARTS.items():
+        every = np.concatenate([[], *(arm.values(column) for arm in charts.arms_of(evidence))])
+        if (seen := every[every > 0]).size:
+            ends = (float(seen.min()) / 1.5, float(seen.max()) * 1.5)
+            x, strip = log_axis(alt.X, "value", title.capitalize(), ends), partial(_start, column)
+            panels += charts.draw_tracks(evidence, strip, x, title=title)
     return panels
+
+
+def _start(column: str, sample: Sample, arm: ArmRuns) -> Strip:
+    values = arm.values(column)
+    known = values[values > 0]
+    words = f"median {np.median(known):.3g}" if len(known) else "no number"
+    words = words if arm.finished.any() else "not run"
+    colour = theme.kind_colour(theme.OPTIMISERS, arm.spec.optimiser.kind)
+    return Strip(arm, colour, values, words, event=column)

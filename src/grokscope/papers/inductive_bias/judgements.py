@@ -10,25 +10,14 @@ from typing import Literal
 
 import numpy as np
 
+from grokscope.claims import judgements
 from grokscope.claims.evidence import Event, Sample
-from grokscope.claims.judgements import (
-    Between,
-    Dose,
-    Faster,
-    Interest,
-    OfDoses,
-    OfNamedArms,
-    OfShares,
-    Share,
-    settle,
-    state_rule,
-    untestable,
-)
+from grokscope.claims.judgements import Between, Dose, Interest, OfDoses, OfNamedArms, OfShares
 from grokscope.claims.verdicts import Finding, PerSeed, log_ratios, rank_correlations
 
 GENERALISED = Event("generalised", "generalise", "step of test accuracy 0.995")
-faster = partial(Faster, event=GENERALISED)
-most = partial(Share, expected="most", event=GENERALISED)
+faster = partial(judgements.Faster, event=GENERALISED)
+most = partial(judgements.Share, expected="most", event=GENERALISED)
 
 
 @dataclass(frozen=True)
@@ -51,11 +40,13 @@ class Few(OfShares, OfNamedArms):
         if 2 * np.isfinite(times).sum() >= np.count_nonzero(~np.isnan(times)):
             return found
         count = f"{self._count(times)} of “{self.control}”"
-        return untestable(f"nothing to compare with: {count}; {found.remark} of “{self.arm}”")
+        return judgements.untestable(
+            f"nothing to compare with: {count}; {found.remark} of “{self.arm}”"
+        )
 
     @property
-    def _alone(self) -> Share:
-        return Share(self.arm, self.expected, event=self.event)
+    def _alone(self) -> judgements.Share:
+        return judgements.Share(self.arm, self.expected, event=self.event)
 
 
 @dataclass(frozen=True)
@@ -74,7 +65,7 @@ class Association(Between):
         return (
             f"Kendall's tau-b between {self.first.name} and {self.second.name} over the arms of "
             f"each seed{' (never counts as last)' * self.censored}; the median over seeds with "
-            f"bounds by the sign test. {state_rule(self.low, self.high)}"
+            f"bounds by the sign test. {judgements.state_rule(self.low, self.high)}"
         )
 
     def needs(self, sample: Sample) -> Sequence[str]:
@@ -92,7 +83,9 @@ class Association(Between):
         order = [[names[i] for i in np.argsort(each, kind="stable")] for each in medians]
         remark = f"medians in the order {', '.join(order[0])} and {', '.join(order[1])}"
         numbers = PerSeed.known(rank_correlations(first, second))
-        return settle(numbers, sample, self.interest, 0.0, remark, "have nothing to rank")
+        return judgements.settle(
+            numbers, sample, self.interest, 0.0, remark, "have nothing to rank"
+        )
 
 
 @dataclass(frozen=True)
@@ -112,7 +105,7 @@ class Slope(Between, OfDoses):
         return (
             f"Slope of the logarithm of {self.name} on that of {self.dose_name}, by least squares "
             f"over the arms of each seed; the median over seeds with bounds by the sign test. "
-            f"{state_rule(self.low, self.high)}"
+            f"{judgements.state_rule(self.low, self.high)}"
         )
 
     def judge(self, sample: Sample) -> Finding:
@@ -121,7 +114,7 @@ class Slope(Between, OfDoses):
         first, last = (f"{np.median(end):.3g}" if len(end) else "no number" for end in ends)
         remark = f"{first} at the first dose, {last} at the last"
         numbers = PerSeed.known(self.slopes(sample, values))
-        return settle(numbers, sample, self.interest, 0.0, remark)
+        return judgements.settle(numbers, sample, self.interest, 0.0, remark)
 
 
 @dataclass(frozen=True)
@@ -143,7 +136,7 @@ class HelpsMore:
         return (
             f"Logarithm of the {self.event.name} of {ratios[0]}, minus that of {ratios[1]}, of "
             "each seed; a time that was not seen is later than the budget. The median over seeds "
-            f"with bounds by the sign test. {state_rule(*self.interest)}"
+            f"with bounds by the sign test. {judgements.state_rule(*self.interest)}"
         )
 
     def needs(self, sample: Sample) -> Sequence[str]:
@@ -157,4 +150,4 @@ class HelpsMore:
             for helped, alone in (self.one, self.other)
         )
         numbers = PerSeed(low - other_high, high - other_low)
-        return settle(numbers, sample, self.interest, 0.0)
+        return judgements.settle(numbers, sample, self.interest, 0.0)

@@ -4,29 +4,25 @@ from __future__ import annotations
 
 from grokscope.claims.judgements import field_of
 from grokscope.claims.studies import Setting
-from grokscope.papers.inductive_bias import figures
-from grokscope.papers.inductive_bias.doses import rescaled
+from grokscope.papers.inductive_bias import doses, figures, quantities
 from grokscope.papers.inductive_bias.judgements import Slope
-from grokscope.papers.inductive_bias.quantities import summarise_start
 from grokscope.papers.inductive_bias.settings import FIELDS, PLAIN, regimes, study
 from grokscope.spec import RunSpec
 
 SCALES = (0.5, 1.0, 2.0, 4.0)
-INITIAL = {"model.initial_outputs": "subtracted"}
 
 
 def arms(setting: Setting, seed: int) -> dict[str, RunSpec]:
-    one = setting.baseline(seed).replace(**INITIAL)
+    one = setting.baseline(seed).replace(**FIELDS["subtracted"])
     return {
-        f"{name}, α {alpha:g}": start.replace(**rescaled(start.optimiser.lr, alpha))
+        f"{name}, α {alpha:g}": start.replace(**doses.rescaled(start.optimiser.lr, alpha))
         for name, start in (("SGD", one.replace(**FIELDS["descent"])), ("AdamW", one))
         for alpha in SCALES
     }
 
 
-by_descent, by_adam = (
-    field_of("model.readout_scale", {"optimiser.kind": kind}) for kind in ("sgd", "adamw")
-)
+ALPHA = "model.readout_scale"
+by_descent, by_adam = (field_of(ALPHA, {"optimiser.kind": kind}) for kind in ("sgd", "adamw"))
 TIME = "the step at which 3 % of the training loss is gone"
 KERNEL = "the kernel's drift by then"
 
@@ -41,5 +37,5 @@ STUDY = study(
     settings=regimes({PLAIN: FIELDS["short"]}),
     arms=arms,
     draw=figures.draw_laziness,
-    summarise=summarise_start,
+    summarise=quantities.summarise_start,
 )

@@ -12,11 +12,10 @@ from grokscope.claims.evidence import ArmRuns, Event, Evidence
 from grokscope.claims.judgements import Level, Trend
 from grokscope.claims.studies import Claim, Comparison, Test
 from grokscope.claims.verdicts import Finding, median, median_time, state_time
-from grokscope.papers.inductive_bias import figures, places
+from grokscope.papers.inductive_bias import figures, places, side_by_side
 from grokscope.papers.inductive_bias.judgements import GENERALISED, Association, Few, faster, most
 from grokscope.papers.inductive_bias.places import AQK, AV, MA, MAV, NO_NORM, WHOLE, A, M
 from grokscope.papers.inductive_bias.settings import PROSE, fewer, plain, study
-from grokscope.papers.inductive_bias.side_by_side import compare_placements
 
 FITTED = Event("fitted", "fit", "step of training loss 0.01")
 PERIODIC = Event("fourier", "reach C_Fourier 1", "step of C_Fourier 1")
@@ -37,6 +36,9 @@ ORDER: Mapping[str, Test] = {
 }
 
 
+ends_periodic = partial(
+    Level, column="fourier_concentration", effect="C_Fourier at the end", low=1.0
+)
 FIT = Association(FITTED, GENERALISED, high=0.3)
 BUT_AQK = tuple(name for name in places.PLACES if name != AQK)
 CLOSENESS = Association(DIVERGENCE, GENERALISED, low=0.3)
@@ -60,14 +62,11 @@ def read(evidence: Evidence) -> str:
             for test in (FIT, replace(FIT, arms=BUT_AQK), CLOSENESS)
         )
         found["fit"].append(f"{regime}: {every} with A^qk, {rest} without")
-        fallen = (
-            f"{arm.name} {count} of {len(arm.rows)}"
-            for arm in sample.arms.values()
-            if (count := _fallen(arm))
-        )
+        counts = ((arm, _fallen(arm)) for arm in sample.arms.values())
+        fallen = (f"{arm.name} {count} of {len(arm.rows)}" for arm, count in counts if count)
         found["periodic"].append(f"{regime}: {', '.join(fallen)}")
         order = sorted(sample.arms.values(), key=lambda arm: median_time(arm.times("generalised")))
-        far = (f"{arm.name} {median(arm.values('wait_divergence')):.2f}" for arm in order)
+        far = (f"{arm.name} {arm.median('wait_divergence'):.2f}" for arm in order)
         found["closeness"].append(f"{regime}: {closeness} for {', '.join(far)}")
     return " ".join(
         PROSE.reading("placement")[name].format(found="; ".join(each))
@@ -121,7 +120,7 @@ def tabulate(evidence: Evidence) -> Comparison | None:
         for arm in sample.arms.values()
         if arm.finished.any()
     }
-    beside = compare_placements(evidence)
+    beside = side_by_side.compare_placements(evidence)
     names, known = (ADDED, beside.rows) if beside else ([*OURS], [(name,) for name in rows])
     headings = beside.headings if beside else ("variant",)
     told = [(*row, *(OURS[name](rows[row[0]]) for name in names)) for row in known]
@@ -134,12 +133,7 @@ STUDY = study(
         **ORDER,
         "fit does not predict": FIT,
         "no LN becomes periodic": most(NO_NORM, event=PERIODIC),
-        **{
-            f"{name} ends periodic": Level(
-                name, "fourier_concentration", "C_Fourier at the end", low=1.0
-            )
-            for name in WHOLE
-        },
+        **{f"{name} ends periodic": ends_periodic(name) for name in WHOLE},
         "periodicity follows the order": Association(PERIODIC, GENERALISED, low=0.4, arms=WHOLE),
         "A^qk does not generalise": Few(AQK, control=NO_NORM),
         "A^qk is worse than no LN": faster(NO_NORM, AQK, 1.25),

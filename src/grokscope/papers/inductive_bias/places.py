@@ -9,15 +9,8 @@ from grokscope.claims.studies import Setting
 from grokscope.spec import RunSpec
 
 NO_NORM, A, MA, M, AQK, AV, MAV = "no LN", "A*", "M+A*", "M", "A^qk", "A^v", "M+A^v"
-PLACES = {
-    NO_NORM: "",
-    A: "attention",
-    MA: "attention+mlp",
-    M: "mlp",
-    AQK: "query_key",
-    AV: "value",
-    MAV: "value+mlp",
-}
+PLACES = {NO_NORM: "", A: "attention", MA: "attention+mlp", M: "mlp"}
+PLACES |= {AQK: "query_key", AV: "value", MAV: "value+mlp"}  # parts of attention
 WHOLE = (M, MA, A, NO_NORM)  # placements of whole blocks, in the order that the paper finds
 
 

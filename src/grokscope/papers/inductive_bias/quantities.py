@@ -40,6 +40,7 @@ def summarise(run: Run) -> dict[str, float | None]:
     low = first(curve, curve["test_loss"] <= LOW_LOSS)
     later = curve["epoch"] >= (np.inf if low is None else low)
     waiting = wait_rows(curve["epoch"], fitted, generalised)
+    mirrored, others = curve["test_accuracy_mirrored"], curve["test_accuracy_unmirrored"]
     training = run.spec.training
     window = max(EARLY * training.epochs, training.log_every)
     early = (curve["epoch"] > 0) & (curve["epoch"] <= window)
@@ -52,21 +53,17 @@ def summarise(run: Run) -> dict[str, float | None]:
         "relapse": _mean(curve["test_loss"] > LOW_LOSS, later),
         "wait_entropy": _mean(curve["attention_entropy"], waiting),
         "wait_divergence": _mean(curve["divergence"], waiting),
-        "wait_mirrored": _mean(curve["test_accuracy_mirrored"], waiting),
-        "wait_unmirrored": _mean(curve["test_accuracy_unmirrored"], waiting),
-        "wait_mirror_gain": _mean(
-            curve["test_accuracy_mirrored"] - curve["test_accuracy_unmirrored"], waiting
-        ),
+        "wait_mirrored": _mean(mirrored, waiting),
+        "wait_unmirrored": _mean(others, waiting),
+        "wait_mirror_gain": _mean(mirrored - others, waiting),
         "early_update": _mean(curve["update_norm"], early),
     }
 
 
 def times_of(curve: Curve) -> tuple[int | None, int | None]:
     """Generalised (test accuracy 0.995), fitted (training loss 0.01)."""
-    return (
-        first(curve, curve["test_accuracy"] >= HIGH_ACCURACY),
-        first(curve, curve["train_loss"] <= LOW_LOSS),
-    )
+    accurate, fitted = curve["test_accuracy"] >= HIGH_ACCURACY, curve["train_loss"] <= LOW_LOSS
+    return first(curve, accurate), first(curve, fitted)
 
 
 def wait_rows(epochs: np.ndarray, fitted: int | None, generalised: int | None) -> np.ndarray:

@@ -6,17 +6,14 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import polars as pl
 
 from grokscope.claims.evidence import ArmRuns, Evidence
 from grokscope.claims.judgements import Level
 from grokscope.claims.verdicts import median
-from grokscope.papers.inductive_bias import figures
+from grokscope.draw.evidence import curve_of
+from grokscope.papers.inductive_bias import figures, probes, quantities, side_by_side
 from grokscope.papers.inductive_bias.places import AV, NO_NORM, M, place
-from grokscope.papers.inductive_bias.probes import scale_removed
-from grokscope.papers.inductive_bias.quantities import climb_of, look, summarise_scale
-from grokscope.papers.inductive_bias.settings import plain, study, tell
-from grokscope.papers.inductive_bias.side_by_side import compare_scale
+from grokscope.papers.inductive_bias.settings import PROSE, plain, study, tell
 
 ARMS = (NO_NORM, M, AV)
 FORMS = {
@@ -33,7 +30,7 @@ def level(arm: str, column: str, name: str, **bounds: Any) -> Level:
 
 def read(evidence: Evidence) -> str:
     """The accuracy that is left at the end under each perturbation."""
-    what = "accuracy on the training examples at the end with the MLP's input perturbed"
+    words = PROSE.reading("shortcut")
 
     def accuracies(arm: ArmRuns) -> str:
         means = {form: np.nanmean(arm.values(f"end_accuracy_{form}")) for form in FORMS}
@@ -43,23 +40,17 @@ def read(evidence: Evidence) -> str:
         authors, unit = (median(climbs_of(evidence, arm, form)) for form in ("authors", "unit"))
         return f"{authors:.2f} and {unit:.2f}"
 
-    risen = (
-        "nats by which SR-train climbs from the first look of all to its largest until the network "
-        "generalises (medians), as the authors take it and with the norms kept"
-    )
-    return f"{tell(evidence, what, accuracies)} {tell(evidence, risen, climbs)}"
+    told = (tell(evidence, words["left"], accuracies), tell(evidence, words["risen"], climbs))
+    return " ".join(told)
 
 
 def climbs_of(evidence: Evidence, arm: ArmRuns, form: str) -> np.ndarray:  # (runs with looks,)
     """As the column of that name, from the kept curves."""
     column, found = f"sr_{form}_loss", []
-    for row in arm.rows:
-        looks = evidence.curves.filter(
-            (pl.col("run") == (row or {}).get("run")) & pl.col(column).is_not_null()
-        ).sort("epoch")
-        if row is not None and len(looks):
+    for row in filter(None, arm.rows):
+        if len(looks := curve_of(evidence, row["run"], column)):
             epochs, loss = looks["epoch"].to_numpy(), looks[column].to_numpy()
-            found.append(climb_of(epochs, loss, row["generalised"]))
+            found.append(quantities.climb_of(epochs, loss, row["generalised"]))
     return np.array(found)
 
 
@@ -90,8 +81,8 @@ STUDY = study(
     arms=partial(place, names=ARMS),
     draw=figures.draw_shortcut,
     read=read,
-    table=compare_scale,
+    table=side_by_side.compare_scale,
     curve_arms=ARMS,
-    summarise=summarise_scale,
-    trace=partial(look, probe=scale_removed),
+    summarise=quantities.summarise_scale,
+    trace=partial(quantities.look, probe=probes.scale_removed),
 )

@@ -5,6 +5,7 @@ parts of norm and MLP."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from grokscope.claims.judgements import Level
@@ -86,22 +87,19 @@ def one_layer(name: str) -> str:
     return f"{name}, one layer"
 
 
+slingshots = partial(
+    Level,
+    column="relapse",
+    effect="share of later rows above 0.01",
+    low=0.05,
+    ceiling=1.0,
+    absent="never have a test loss of 0.01 with one layer or with three",
+)
 DEPTH = study(
     "depth",
     {
         **ORDER,
-        **{
-            f"more slingshots, {name}": Level(
-                name,
-                "relapse",
-                "share of later rows above 0.01",
-                low=0.05,
-                reference=one_layer(name),
-                ceiling=1.0,
-                absent="never have a test loss of 0.01 with one layer or with three",
-            )
-            for name in COMPARED
-        },
+        **{f"more slingshots, {n}": slingshots(n, reference=one_layer(n)) for n in COMPARED},
     },
     settings=deep,
     arms=deep_arms,

@@ -4,12 +4,12 @@ noises at the same number of samples."""
 from __future__ import annotations
 
 from grokscope.claims.judgements import field_of
-from grokscope.papers.martingale_operators.evaluation import measure_speed
-from grokscope.papers.martingale_operators.figures import scatter, strips
+from grokscope.papers.martingale_operators import evaluation, figures
 from grokscope.papers.martingale_operators.judgements import Ratio, trend
 from grokscope.papers.martingale_operators.settings import FIELDS, study
 
 TIME, DISTANCE = "time of the flow over one pass", "one pass over the flow"
+SLICED = {"sliced": ("Sliced W2", "floor_sliced")}
 
 SPEED = study(
     "speed",
@@ -25,12 +25,8 @@ SPEED = study(
             "joint", "w2", f"{DISTANCE}, pointwise W2", high=1.0, reference="flow"
         ),
     },
-    draw=scatter(
-        lambda arm: arm.median("law_ms"),
-        "Milliseconds per law",
-        {"sliced": ("Sliced W2", "floor_sliced")},
-    ),
-    summarise=measure_speed,
+    draw=figures.scatter(lambda arm: arm.median("law_ms"), "Milliseconds per law", SLICED),
+    summarise=evaluation.measure_speed,
 )
 
 SAMPLES, DOSE = 4096, "noises per condition"
@@ -59,7 +55,7 @@ BUDGET = study(
             "4096 × 1", "w2", "1 noise over 16", high=1.25, reference="256 × 16"
         ),
     },
-    draw=strips({"w2": "Pointwise W2", "mean_error": "Error of the mean"}),
+    draw=figures.strips({"w2": "Pointwise W2", "mean_error": "Error of the mean"}),
 )
 
 STUDIES = (SPEED, BUDGET)

@@ -28,6 +28,10 @@ ABSENT = "do not both fit and generalise"
 delayed = partial(Level, effect=DELAY, low=2.0, logarithmic=True, absent=ABSENT)
 back_up = partial(Level, column="rebound", effect=REBOUND, logarithmic=True)
 
+wider = partial(back_up, column="spread_rebound", effect=f"{REBOUND} of the deviation")
+LOST = "final less smallest loss of the law"
+unlikelier = partial(Level, column="loss_rebound", effect=LOST, low=0.05)
+
 
 def summarise(run: Run) -> dict[str, float | None]:
     """By what factor generalisation comes after fitting, also with both read at a lower error; how
@@ -83,18 +87,8 @@ STUDY = study(
         "decay prevents it": back_up("64 conditions, decay 1", high=1.1),
         "16 conditions overfit": back_up("16 conditions, decay 0", low=1.1),
         "decay prevents it with 16": back_up("16 conditions, decay 1", high=1.1),
-        **{
-            f"the deviation gets worse again: {arm}": Level(
-                arm, "spread_rebound", f"{REBOUND} of the deviation", low=1.1, logarithmic=True
-            )
-            for arm in ARMS
-        },
-        **{
-            f"the likelihood gets worse again: {arm}": Level(
-                arm, "loss_rebound", "final less smallest loss of the law", low=0.05
-            )
-            for arm in ARMS
-        },
+        **{f"the deviation gets worse again: {arm}": wider(arm, low=1.1) for arm in ARMS},
+        **{f"the likelihood gets worse again: {arm}": unlikelier(arm) for arm in ARMS},
     },
     smoke="few conditions",
     draw=draw_delay,

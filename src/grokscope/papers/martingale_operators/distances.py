@@ -100,6 +100,5 @@ SIZES = study(
     draw=draw_distances,
     table=compare_errors,
 )
-SIZES = replace(
-    SIZES, claims=SIZES.claims + tuple(c for c in STUDY.claims if c.name.startswith(AGAIN))
-)
+again = tuple(claim for claim in STUDY.claims if claim.name.startswith(AGAIN))
+SIZES = replace(SIZES, claims=SIZES.claims + again)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import altair as alt
@@ -20,6 +21,8 @@ from grokscope.draw.words import count_runs
 from grokscope.papers.martingale_operators.evaluation import DEFINITIONS, LEVELS
 
 Draw = Callable[[Evidence], list[Panel]]
+Place = Callable[[ArmRuns], float]
+Line = tuple[Rows, dict[str, Any]]  # with its style
 ENDED = "epochs"  # every finished run has it: all marks are dots
 COLOURS = {
     "diagonal": theme.ARMS[0],
@@ -71,24 +74,20 @@ def strips(columns: Mapping[str, str], limits: Sequence[float] = ()) -> Draw:
         panels = []
         for column, title in columns.items():
             x = _span(alt.X, "value", title, _numbers(evidence, column))
-            for regime, sample in present(evidence):
-                tracks = [_track(arm, column, limits) for arm in sample.arms.values()]
-                chart = charts.draw_strips(tracks, x, LIMIT)
-                panels.append(Panel(f"{regime}: {title}", chart, count_runs(sample)))
+            strip = partial(_track, column, limits)
+            panels += charts.draw_tracks(evidence, strip, x, LIMIT, title="{}: " + title)
         return panels
 
     return draw
 
 
-def _track(arm: ArmRuns, column: str, limits: Sequence[float]) -> Strip:
+def _track(column: str, limits: Sequence[float], _: Sample, arm: ArmRuns) -> Strip:
     centre = arm.median(column)
     words, at = (f"median {centre:.2g}", centre) if math.isfinite(centre) else ("not run", None)
     return Strip(arm, colour_of(arm), arm.values(column), words, at, limits, event=ENDED)
 
 
-def scatter(
-    place: Callable[[ArmRuns], float], across: str, columns: Columns, rule: float | None = None
-) -> Draw:
+def scatter(place: Place, across: str, columns: Columns, rule: float | None = None) -> Draw:
     """Runs over a dose, a panel per regime and column, with lines through medians of others: that
     of the sampling floor is dashed."""
 
@@ -107,10 +106,8 @@ def scatter(
                 for arm in arms:
                     values, colour = arm.values(column), colour_of(arm)
                     points += run_rows(arm, values, colour, place(arm), 1.08, event=ENDED)
-                lines = [
-                    _line([(place(arm), arm.median(other)) for arm in arms], theme.INK, other)
-                    for other in others
-                ]
+                medians = {n: [(place(arm), arm.median(n)) for arm in arms] for n in others}
+                lines = [_line(ends, theme.INK, n) for n, ends in medians.items()]
                 chart = charts.draw_over(points, x, y, lines, under)
                 panels.append(Panel(f"{regime}: {title}", chart, count_runs(sample)))
         return panels
@@ -118,9 +115,7 @@ def scatter(
     return draw
 
 
-def _line(
-    ends: Sequence[tuple[float, float]], colour: str, column: str = ""
-) -> tuple[Rows, dict[str, Any]]:
+def _line(ends: Sequence[tuple[float, float]], colour: str, column: str = "") -> Line:
     """A line through what is known, and its style."""
     style: dict[str, Any] = {"strokeDash": LIMIT} if column.startswith("floor_") else {}
     rows = [{"place": x, "value": y, "colour": colour} for x, y in ends if math.isfinite(y)]
@@ -226,10 +221,7 @@ def draw_losses(evidence: Evidence) -> list[Panel]:
     return [
         *strips({"correlation_error": "Error of the correlations"}, (1.0,))(evidence),
         *strips({"std_error": "Error of the deviation"})(evidence),
-        *(
-            Panel(f"{regime}: calibration", _calibration(sample), count_runs(sample))
-            for regime, sample in present(evidence)
-        ),
+        *charts.draw_regimes(evidence, _calibration, title="{}: calibration"),
     ]
 
 
@@ -239,7 +231,7 @@ def _calibration(sample: Sample) -> alt.LayerChart:
     y = share_axis(alt.Y, "value", "Truth inside", 0.4)
     points: Rows = []
     ends: Rows = [{"place": v, "value": v, "colour": theme.SOFT} for v in (0.4, 1.0)]
-    lines: list[tuple[Rows, dict[str, Any]]] = [(ends, {"strokeDash": LIMIT})]
+    lines: list[Line] = [(ends, {"strokeDash": LIMIT})]
     names = []
     for i, (name, arm) in enumerate(sample.arms.items()):
         colour = colour_of(arm)

@@ -11,17 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from grokscope.claims import judgements
 from grokscope.claims.evidence import Event, Sample
-from grokscope.claims.judgements import (
-    Between,
-    Dose,
-    OfDoses,
-    OfNamedArms,
-    Trend,
-    settle,
-    state_rule,
-    untestable,
-)
+from grokscope.claims.judgements import Between, Dose, OfDoses, OfNamedArms, Trend
 from grokscope.claims.verdicts import Estimate, Finding, PerSeed, median, within
 from grokscope.papers.martingale_operators.evaluation import DEFINITIONS
 
@@ -58,7 +50,7 @@ class Ratio(_Quotient):
         return (
             f"Median over seeds of {self.effect}: {self.column} of “{self.arm}” over "
             f"{self.over or self.column}{other}, with bounds by the sign test. "
-            f"{state_rule(self.low, self.high)}"
+            f"{judgements.state_rule(self.low, self.high)}"
         )
 
     def judge(self, sample: Sample) -> Finding:
@@ -67,7 +59,7 @@ class Ratio(_Quotient):
         ratios = np.where((above > 0) & (below > 0), above, np.nan) / below
         remark = f"{median(above):.2g} against {median(below):.2g} in the median"
         remark += say_floor(sample, *read)
-        return settle(PerSeed.known(ratios), sample, self.interest, 1.0, remark)
+        return judgements.settle(PerSeed.known(ratios), sample, self.interest, 1.0, remark)
 
 
 def say_floor(sample: Sample, *read: tuple[str, str]) -> str:
@@ -102,7 +94,9 @@ class Fixed(_Quotient):
         values = values / sample.values(self.arm, self.over) if self.over else values
         known = values[np.isfinite(values)]
         if 2 * len(known) < len(values):
-            return untestable(f"{len(values) - len(known)} of {len(values)} runs have no number")
+            return judgements.untestable(
+                f"{len(values) - len(known)} of {len(values)} runs have no number"
+            )
         ends = dict.fromkeys(f"{each:.3g}" for each in (known.min(), known.max()))
         remark = f"{' to '.join(ends)} in {len(known)} runs"
         whole = Estimate(float(np.median(known)), known.min(), known.max(), len(known))
@@ -129,14 +123,14 @@ class Slope(Between, OfDoses):
         return (
             f"Least-squares slope of log({self.column} / {self.over}) over the logarithm of "
             f"{self.dose_name}, over the arms of each seed. Median over seeds with bounds by the "
-            f"sign test. {state_rule(self.low, self.high)}"
+            f"sign test. {judgements.state_rule(self.low, self.high)}"
         )
 
     def judge(self, sample: Sample) -> Finding:
         names = self.needs(sample)
         ratios = [sample.values(n, self.column) / sample.values(n, self.over) for n in names]
         numbers = PerSeed.known(self.slopes(sample, np.stack(ratios)))
-        return settle(numbers, sample, self.interest, 0.0)
+        return judgements.settle(numbers, sample, self.interest, 0.0)
 
 
 @dataclass(frozen=True)
@@ -154,7 +148,7 @@ class Growth(OfNamedArms):
         return (
             f"Median over seeds of the {self.effect} of “{self.arm}” on a grid {self.factor} times "
             "as fine, in deviations on the training grid, with bounds by the sign test. "
-            f"{state_rule(*self.interest)}"
+            f"{judgements.state_rule(*self.interest)}"
         )
 
     def judge(self, sample: Sample) -> Finding:
@@ -164,7 +158,7 @@ class Growth(OfNamedArms):
         )
         growth = (errors[0] * units[0] - errors[1] * units[1]) / units[1]
         remark = f"{sample.arms[self.arm].median(f'{self.column}_1x'):.2g} on the training grid"
-        return settle(PerSeed.known(growth), sample, self.interest, 0.0, remark)
+        return judgements.settle(PerSeed.known(growth), sample, self.interest, 0.0, remark)
 
 
 def trend(dose: Dose, dose_name: str, column: str, name: str, **bounds: Any) -> Trend:

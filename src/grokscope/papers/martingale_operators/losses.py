@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from grokscope.claims.evidence import Evidence
 from grokscope.claims.judgements import Level
 from grokscope.papers.martingale_operators.figures import draw_losses
 from grokscope.papers.martingale_operators.judgements import Ratio
-from grokscope.papers.martingale_operators.settings import study
+from grokscope.papers.martingale_operators.settings import PROSE, study
 
 ERROR = "error of the correlations"
 WRONG = 0.25  # error of the correlations from which a joint run counts as failed
+correlations = partial(Level, "diagonal", "correlation_error", ERROR)
 
 
 def say_failures(evidence: Evidence) -> str:
@@ -21,12 +24,8 @@ def say_failures(evidence: Evidence) -> str:
         for spec, value in zip(joint.specs, joint.values("correlation_error"), strict=True)
         if value > WRONG
     ]
-    if not found:
-        return ""
-    return (
-        f"The joint likelihood is not safe: correlations stay off by more than {WRONG:g} in "
-        f"{', '.join(found)}, though the same loss learns them with the other seeds."
-    )
+    words = PROSE.reading("losses")["unsafe"]
+    return words.format(WRONG=WRONG, RUNS=", ".join(found)) if found else ""
 
 
 def better(loss: str) -> Ratio:
@@ -42,12 +41,8 @@ STUDY = study(
         "diagonal likelihood gets the variances right": Level(
             "diagonal", "std_error", "error of the deviation", high=0.15
         ),
-        "diagonal likelihood leaves the correlations wrong": Level(
-            "diagonal", "correlation_error", ERROR, low=0.25
-        ),
-        "some correlation is learned all the same": Level(
-            "diagonal", "correlation_error", ERROR, high=0.9
-        ),
+        "diagonal likelihood leaves the correlations wrong": correlations(low=0.25),
+        "some correlation is learned all the same": correlations(high=0.9),
         "joint likelihood learns the correlations": better("joint"),
         "moments learn the correlations": better("moments"),
         "energy score learns the correlations": better("energy"),

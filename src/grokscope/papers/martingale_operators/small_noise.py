@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Any
+
 from grokscope.claims.evidence import ArmRuns
 from grokscope.claims.judgements import Level
 from grokscope.papers.martingale_operators.figures import scatter
@@ -19,6 +22,12 @@ ARMS = {
 }
 GAIN = "Dirac over operator, pointwise W2"
 UNFINISHED = "error of the deviation after four fifths of the training over that at the end"
+DRAWN = {
+    "gain": (GAIN,),
+    "mean_error": ("Error of the mean, in deviations",),
+    "std_error": ("Error of the deviation",),
+    "start_loss": ("Likelihood loss at the start",),
+}
 FLOORS = "floor 10⁻³ over 10⁻⁶"
 
 
@@ -38,6 +47,13 @@ def summarise(run: Run) -> dict[str, float]:
     }
 
 
+unfinished = partial(Level, column="unfinished", effect=UNFINISHED, logarithmic=True)
+
+
+def with_floor(arm: str, **bounds: Any) -> Ratio:
+    return Ratio(arm + WIDE, "std_error", FLOORS, reference=arm, **bounds)
+
+
 STUDY = study(
     "small-noise",
     ["φ⁴"],
@@ -54,10 +70,8 @@ STUDY = study(
         "the deviation overshoots": Level(
             LEAST, "largest_spread", "largest error of the deviation", low=3.0
         ),
-        "it has not settled": Level(LEAST, "unfinished", UNFINISHED, low=1.1, logarithmic=True),
-        "at the usual noise it has": Level(
-            USUAL, "unfinished", UNFINISHED, high=1.1, logarithmic=True
-        ),
+        "it has not settled": unfinished(LEAST, low=1.1),
+        "at the usual noise it has": unfinished(USUAL, high=1.1),
         "more steps settle it": Ratio(
             LONG, "std_error", "6,000 steps over 1,500", high=0.1, reference=LEAST
         ),
@@ -65,23 +79,9 @@ STUDY = study(
         "mean error takes over": Level(
             LEAST, "mean_error", "error of the mean in deviations", low=1.0
         ),
-        "floor matters at the smallest noise": Ratio(
-            LEAST + WIDE, "std_error", FLOORS, 1.5, reference=LEAST
-        ),
-        "floor does not matter at the usual noise": Ratio(
-            USUAL + WIDE, "std_error", FLOORS, 0.8, 1.25, reference=USUAL
-        ),
+        "floor matters at the smallest noise": with_floor(LEAST, low=1.5),
+        "floor does not matter at the usual noise": with_floor(USUAL, low=0.8, high=1.25),
     },
-    draw=scatter(
-        lambda arm: arm.spec.equation.noise,
-        "Noise σ",
-        {
-            "gain": (GAIN,),
-            "mean_error": ("Error of the mean, in deviations",),
-            "std_error": ("Error of the deviation",),
-            "start_loss": ("Likelihood loss at the start",),
-        },
-        rule=1.0,
-    ),
+    draw=scatter(lambda arm: arm.spec.equation.noise, "Noise σ", DRAWN, rule=1.0),
     summarise=summarise,
 )
