@@ -26,7 +26,7 @@ const KEYS = {
   "?": ["these keys", () => document.getElementById("keys").showModal()],
 };
 
-const [REST, MOST_REST] = [80, 4000]; // times as long as it took to draw; milliseconds
+const [REST, MOST_REST] = [120, 5000]; // times as long as it took to draw; milliseconds
 const place = document.getElementById("view");
 let watch = null;
 let about = null;
